@@ -16,6 +16,7 @@ for name in ("CALIPERS_THREADS", "RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBL
 def main() -> None:
     """Run the rows, print as they finish, write text and JSON."""
     import benchmarks.error_rows
+    import benchmarks.fusion_rows
     import benchmarks.mask_rows
     import benchmarks.monitor_rows
     import benchmarks.stability_rows

@@ -255,6 +255,7 @@ def test_every_rule_is_explained() -> None:
                 "calipers.study/1",
                 "calipers.studies/1",
                 "calipers.corrupt/1",
+                "calipers.fusion/1",
                 "calipers.sweep/1",
                 "calipers.multiverse/1",
             ],

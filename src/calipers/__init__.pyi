@@ -9,6 +9,8 @@ from .evaluation.evaluate import RodeoResult, average_precision, evaluate, rodeo
 from .evaluation.protocol import Protocol, presets
 from .evaluation.result import Evaluation
 from .evaluation.saved import open_evaluation
+from .fusion.fuse import fuse
+from .fusion.pool import nms, non_maximum_weighted, soft_nms, weighted_boxes_fusion
 from .heatmaps.boxes import boxes_from_heatmaps
 from .io.read import explain, read, sniff
 from .io.volumes.pairing import read_maps
@@ -53,8 +55,11 @@ __all__ = [
     "evaluate_maps",
     "evaluate_monitor",
     "explain",
+    "fuse",
     "mixed_model",
     "multiverse",
+    "nms",
+    "non_maximum_weighted",
     "open_evaluation",
     "presets",
     "read",
@@ -63,7 +68,9 @@ __all__ = [
     "scope_scores",
     "sniff",
     "soft_instance_iou",
+    "soft_nms",
     "stability",
     "sweep",
+    "weighted_boxes_fusion",
     "write",
 ]

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import calipers as cal
 from calipers.errors import InputError, UsageError
 from calipers.evaluation.protocol import Protocol, presets
 from calipers.evaluation.schema import NO_LIMIT
@@ -475,3 +476,32 @@ def test_the_preset_of_polyps_has_the_criteria_of_the_papers_table_3() -> None:
     for criterion in ("box-iou:0.5", "point-in-box", "point-in-mask", "point-in-hull"):
         for metric in ("sensitivity", "PPV", "F1", "F2", "AP"):
             assert f"{metric}@{criterion}" in names
+
+
+@pytest.mark.parametrize("preset", ["endovis2015", "giana2017", "giana2018"])
+def test_the_first_polyp_challenges_count_points_in_masks_and_every_polyp_once(preset: str) -> None:
+    mask = np.zeros((2, 20, 20), np.uint8)
+    mask[0, 2:8, 2:8] = 1
+    mask[1, 12:18, 12:18] = 1
+    references = [{"masks": mask, "labels": [0, 0], "width": 20, "height": 20}]
+    # Two centres in the first polyp, one beside both; the second polyp is missed.
+    boxes = [[2.0, 2, 8, 8], [3, 3, 7, 7], [8, 8, 12, 12]]
+    predictions = [{"boxes": boxes, "labels": [0, 0, 0], "scores": [0.9, 0.8, 0.7]}]
+    cohort = cal.Cohort.from_arrays(references, predictions, classes=("polyp",))
+    evaluation = cal.evaluate(cohort, preset, ci=False)
+    assert evaluation["sensitivity@point-in-mask"].value == 0.5
+    assert evaluation["PPV@point-in-mask"].value == 0.5
+    assert evaluation["F1@point-in-mask"].value == 0.5
+
+
+@pytest.mark.parametrize("preset", ["endocv2021", "endocv2022"])
+def test_the_sizes_of_endocv_are_those_of_the_full_picture(preset: str) -> None:
+    """A box of 60 x 60 in a picture of half the sides is 120 x 120 there: medium."""
+    box = {"boxes": [[0.0, 0, 60, 60]], "labels": [0], "width": 960, "height": 540}
+    predictions = [{"boxes": [[0.0, 0, 60, 60]], "labels": [0], "scores": [0.9]}]
+    evaluation = cal.evaluate(
+        cal.Cohort.from_arrays([box], predictions, classes=("polyp",)), preset, ci=False
+    )
+    assert evaluation["APm@0.5:0.95"].value == pytest.approx(1.0)
+    assert np.isnan(evaluation["APs@0.5:0.95"].value)
+    assert evaluation["AP@0.5"].value == pytest.approx(1.0)

@@ -30,6 +30,7 @@ ANY_LENGTH = {
 # Arguments that lead into other tables: labels, rows, images, ranks, kinds. Entries beyond those
 # tables are refused, and so are numbers that cannot be sorted.
 PLACES = {
+    "clusters": (4,),
     "overlapping": (1, 5),
     "ranks": (1, 2),
     "decide": (0, 1, 2, 6, 10, 11),
@@ -73,6 +74,7 @@ name = "dAP/cls"
 kind = "error-types"
 """
 KERNELS = (
+    "clusters",
     "overlapping",
     "ranks",
     "decide",
@@ -129,6 +131,7 @@ def calls() -> dict[str, tuple[Any, ...]]:
         half = matches.take(np.arange(15))
         half.totals(np.ones((1, 15), np.int64))  # type: ignore[attr-defined]
         evaluation.figure("pr")
+        cal.fuse(cohort, "wbf")
     return found
 
 

@@ -16,6 +16,7 @@ from calipers.cli.options import (
     cluster_option,
     force_option,
     jobs_option,
+    metric_names,
     named_files,
     output_file_option,
     output_options,
@@ -111,7 +112,7 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
             "compare needs the predictions of two or more models; use calipers evaluate for one"
         )
     protocol = chosen_protocol(options)
-    names, margin = _names(options["metrics"]), _margin(options["margin"])
+    names, margin = metric_names(options["metrics"]), _margin(options["margin"])
     # Unknown names are reported before anything is read.
     chosen_metrics(protocol, names)
     if options["rank"]:
@@ -153,15 +154,6 @@ def _with_ranking(
         if options["rank"] or options["rank_method"] != DATA_SET:
             raise
         return replace(comparison, warnings=(f"No ranking: {error}.", *comparison.warnings))
-
-
-def _names(text: str | None) -> list[str] | None:
-    if text is None:
-        return None
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
-        raise UsageError(f"--metrics takes NAME,NAME,..., not {text!r}")
-    return names
 
 
 def _margin(text: str | None) -> float | dict[str, float] | None:

@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
 @evaluation_options(
-    "coco (default), overview, rodeo, chestxray8, lard, luna16, oms, picai, polyp-clinical, tide, "
-    "voc2007, voc2012."
+    "coco (default), overview, rodeo, chestxray8, endocv2021, endocv2022, endovis2015, giana2017, "
+    "giana2018, giana2021, lard, luna16, oms, picai, polyp-clinical, tide, voc2007, voc2012."
 )
 @click.option(
     "--multiverse",

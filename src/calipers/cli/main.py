@@ -72,6 +72,10 @@ VERBS = {
         "calipers.cli.demo:corrupt",
         "write references with known errors, as predictions of an oracle",
     ),
+    "fuse": (
+        "calipers.cli.fuse:fuse",
+        "fuse the predictions of several models into those of an ensemble",
+    ),
     "check": ("calipers.cli.evaluate:check", "check an evaluation against acceptance limits"),
     "report": (
         "calipers.cli.saved:report",

@@ -454,3 +454,13 @@ def named_files(entries: Sequence[str]) -> dict[str, str]:
             )
         files[name] = path
     return files
+
+
+def metric_names(text: str | None) -> list[str] | None:
+    """Return the metrics of ``AP50,AP75``."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise UsageError(f"--metrics takes NAME,NAME,..., not {text!r}")
+    return names

@@ -34,6 +34,7 @@ MOST_THREADS = 1024  # a mistyped setting must not bring the machine down
 TWINS = (
     "average_precision",
     "cell_totals",
+    "clusters",
     "coco_records",
     "common_voxels",
     "count_draws",
@@ -195,6 +196,31 @@ def overlapping(
         *_side(reference), *_side(prediction), _u8(crowd), n_classes, dimensions, threads()
     )
     return _from(buffers[0], np.int32), _from(buffers[1], np.int32), _from(buffers[2], np.float64)
+
+
+def clusters(
+    native: ModuleType,
+    offsets: I64,
+    label: I32,
+    boxes: F64,
+    extent: F64,
+    score: F64,
+    threshold: float,
+    moving: bool,
+) -> tuple[I64, F64]:
+    """Twin of `boxes.clusters`."""
+    leader, merged = np.empty(len(score), np.int64), np.empty(boxes.shape)
+    native.clusters(
+        *_side((offsets, label, boxes, extent)),
+        _f64(score),
+        np.array([threshold]),
+        moving,
+        boxes.shape[1] // 2,
+        leader,
+        merged,
+        threads(),
+    )
+    return leader, merged
 
 
 def ranks(native: ModuleType, offsets: I64, label: I32, score: F64, n_classes: int) -> I32:

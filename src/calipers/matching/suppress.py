@@ -7,8 +7,7 @@ import numpy as np
 
 from calipers.data.objects import Predictions
 from calipers.errors import UsageError
-from calipers.kernels import boxes
-from calipers.kernels.boxes import overlapping
+from calipers.kernels.boxes import clusters
 
 
 def suppressed(
@@ -40,9 +39,14 @@ def suppressed(
         raise UsageError(
             f"the threshold of non-maximum suppression lies in [0, 1], got {threshold!r}"
         )
-    side = (predictions.offsets, predictions.label, predictions.boxes, predictions.extent)
-    one, other, iou = overlapping(side, side, np.zeros(len(predictions), np.bool_), n_classes)
-    rank = boxes.rank_of(predictions.offsets, predictions.score)
-    rivals = (iou > threshold) & (rank[one] < rank[other])
-    better, worse = one[rivals].astype(np.int64), other[rivals].astype(np.int64)
-    return predictions.keep(boxes.survivors(better, worse, len(predictions)))
+    label = predictions.label if n_classes else np.zeros_like(predictions.label)
+    leader, _ = clusters(
+        predictions.offsets,
+        label,
+        predictions.boxes,
+        predictions.extent,
+        predictions.score,
+        threshold,
+        moving=False,
+    )
+    return predictions.keep(leader == np.arange(len(predictions)))

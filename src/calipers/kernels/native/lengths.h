@@ -11,6 +11,7 @@
 #include "curves.h"
 #include "error_types.h"
 #include "fates.h"
+#include "fusion.h"
 #include "kinds.h"
 #include "pairs.h"
 #include "pairwise.h"
@@ -62,6 +63,12 @@ inline bool fit(const Side& side, int64_t dimensions, int64_t n_classes) {
 inline bool fit(const Side& reference, const Side& prediction, int64_t dimensions, int64_t n_classes) {
     return (dimensions == 2 || dimensions == 3) && fit(reference, dimensions, n_classes) &&
            fit(prediction, dimensions, n_classes) && reference.offsets.size == prediction.offsets.size;
+}
+
+inline bool fit(const ClusterProblem& p, int64_t dimensions, Span<int64_t> leader, Span<double> merged) {
+    // Labels are compared and lead into no table: any will do, so there are "0 classes".
+    return fit(p.boxes, dimensions, 0) && p.score.size == p.boxes.label.size && has_order(p.score) &&
+           leader.size == p.score.size && merged.size == p.boxes.boxes.size;
 }
 
 // Pairs in the order of their predictions, each with a reference of the same image; the offsets are known to cover.

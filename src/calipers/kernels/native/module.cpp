@@ -380,7 +380,26 @@ PyObject* py_coco_records(PyObject*, PyObject* args) {
     return Py_BuildValue("(LL)", static_cast<long long>(scan.n), static_cast<long long>(scan.at));
 }
 
+PyObject* py_clusters(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    ClusterProblem p;
+    Span<const double> threshold;
+    Span<int64_t> leader;
+    Span<double> merged;
+    int64_t moving, dimensions, threads;
+    Side& boxes = p.boxes;
+    if (!arguments.all(boxes.offsets, boxes.label, boxes.boxes, boxes.extent, p.score, threshold, moving, dimensions, leader,
+                       merged, threads))
+        return nullptr;
+    require((dimensions == 2 || dimensions == 3) && fit(p, dimensions, leader, merged) && threshold.size == 1);
+    p.threshold = threshold[0];
+    p.moving = moving != 0;
+    unlocked([&] { clusters(p, static_cast<int>(dimensions), leader, merged, static_cast<int>(threads)); });
+    Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
+    {"clusters", guarded<py_clusters>, METH_VARARGS, "Greedy clusters of boxes."},
     {"overlapping", guarded<py_overlapping>, METH_VARARGS, "Overlapping pairs of every image."},
     {"ranks", guarded<py_ranks>, METH_VARARGS, "Place of every prediction in its cell."},
     {"decide", guarded<py_decide>, METH_VARARGS, "Fates of all objects under all views."},

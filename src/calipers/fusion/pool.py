@@ -1,0 +1,474 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The methods of fusion on the boxes of one image: lists with one array per model come in, three
+arrays go out.
+
+`nms`, `soft_nms`, `non_maximum_weighted` and `weighted_boxes_fusion` are public. They check their
+arguments, put the boxes of all models into one `BoxPool` and call a step of it;
+`calipers.fusion.fuse` does the same with the boxes of all images of a cohort. The kernels are in
+`calipers.kernels.boxes`.
+
+Boxes are corners, ``x0 y0 x1 y1`` or ``x0 y0 z0 x1 y1 z1``, in pixels, millimetres or fractions of
+the image: nothing is clipped. Scores lie in [0, 1]. Labels are whole numbers; boxes of different
+labels never meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from calipers.arrays import F64, I32, I64, Array, Flags, host_array
+from calipers.data.objects import LARGEST, box_extent, row_all, row_any
+from calipers.errors import InputError, UsageError, finite, flag, one_of, real, several
+from calipers.kernels import boxes as kernels
+from calipers.kernels import ragged
+
+Confidence = Literal["avg", "max", "box_and_model_avg", "absent_model_aware_avg"]
+Decay = Literal["gaussian", "linear"]
+CONFIDENCES: tuple[str, ...] = get_args(Confidence)
+DECAYS: tuple[str, ...] = get_args(Decay)
+LARGEST_LABEL = 2**53  # up to which a float holds every whole number
+ARGUMENTS = ("boxes", "scores", "labels")
+Fused = tuple[F64, F64, I64]
+
+
+@dataclass(frozen=True)
+class BoxPool:
+    """The boxes of all models on some images, image by image, models in their order."""
+
+    offsets: I64  # (n_images + 1,)
+    label: I32  # (n,)
+    boxes: F64  # (n, 2 d) corners
+    extent: F64  # (n,) area (volume)
+    score: F64  # (n,) in [0, 1]
+    model: I64  # (n,) which of the models
+    weights: F64  # one per model
+    row: I64  # (n,) row in the table that the box came from; of a fused box, that of its leader
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+    def keep(self, selection: Flags) -> BoxPool:
+        """Return the boxes for which ``selection`` is true; the images stay."""
+        if selection.all():
+            return self
+        # How many of the boxes up to each image are kept; offsets of the others fall out of it.
+        before = ragged.from_counts(selection)
+        return self._rows(np.flatnonzero(selection), before[self.offsets])
+
+    def best_first(self) -> BoxPool:
+        """Return the boxes of every image from the best score on, equal ones in their order."""
+        order = np.lexsort((-self.score, ragged.owners(self.offsets)))
+        return self._rows(order, self.offsets)
+
+    def weighted(self) -> BoxPool:
+        """Return the pool with scores times the weight of their model, the largest weight being
+        1.
+        """
+        return replace(self, score=self.score * (self.weights / self.weights.max())[self.model])
+
+    def suppressed(self, threshold: float) -> BoxPool:
+        """Return the boxes that non-maximum suppression leaves."""
+        leader, _ = self._clusters(threshold, moving=False)
+        return self.keep(leader == np.arange(len(self)))
+
+    def softly_suppressed(
+        self, decay: str, threshold: float, sigma: float, skip_threshold: float
+    ) -> BoxPool:
+        """Return the boxes with the scores of soft-NMS, without those that fell to the
+        threshold.
+        """
+
+        def linear(iou: F64) -> F64:
+            return np.where(iou > threshold, 1.0 - iou, 1.0)
+
+        def gaussian(iou: F64) -> F64:
+            return np.asarray(np.exp(-(iou * iou) / sigma))
+
+        factor = linear if decay == "linear" else gaussian
+        score = kernels.decayed_scores(
+            self.offsets, self.label, self.boxes, self.extent, self.score, factor
+        )
+        return replace(self, score=score).keep(score > skip_threshold)
+
+    def merged_about_best(self, threshold: float, skip_threshold: float) -> BoxPool:
+        """Return the boxes of non-maximum weighted."""
+        # The threshold is about the scores that the models gave, before their weights.
+        pool = self.keep(self.score >= skip_threshold).weighted()
+        leader, _ = pool._clusters(threshold, moving=False)
+        boxes = kernels.averaged_by_leader(pool.boxes, pool.extent, pool.score, leader)
+        is_leader = leader == np.arange(len(pool))
+        return pool.keep(is_leader)._with_boxes(boxes[np.flatnonzero(is_leader)])
+
+    def fused(
+        self, threshold: float, skip_threshold: float, confidence: str, overflow: bool = False
+    ) -> BoxPool:
+        """Return the boxes of weighted boxes fusion."""
+        pool = self.keep(self.score >= skip_threshold)
+        pool = replace(pool, score=pool.score * pool.weights[pool.model])
+        leader, boxes = pool._clusters(threshold, moving=True)
+        score = kernels.fused_scores(
+            pool.score, leader, pool.model, pool.weights, confidence, overflow
+        )
+        is_leader = leader == np.arange(len(pool))
+        leaders = np.flatnonzero(is_leader)
+        clusters = replace(pool.keep(is_leader), score=score)
+        return clusters._with_boxes(boxes[leaders])
+
+    def resized(self, factor: float, above: float) -> BoxPool:
+        """Return the pool with the sides of boxes whose score is above ``above`` times
+        ``factor``.
+        """
+        factors = np.where(self.score > above, factor, 1.0)
+        return self._with_boxes(kernels.resized(self.boxes, factors))
+
+    def best(self, most: int) -> BoxPool:
+        """Return the ``most`` best boxes of every image."""
+        return self.keep(kernels.best_rows(self.offsets, self.score, most))
+
+    def _rows(self, rows: I64, offsets: I64) -> BoxPool:
+        return replace(
+            self,
+            offsets=offsets,
+            label=self.label[rows],
+            boxes=self.boxes[rows],
+            extent=self.extent[rows],
+            score=self.score[rows],
+            model=self.model[rows],
+            row=self.row[rows],
+        )
+
+    def _clusters(self, threshold: float, *, moving: bool) -> tuple[I64, F64]:
+        return kernels.clusters(
+            self.offsets, self.label, self.boxes, self.extent, self.score, threshold, moving
+        )
+
+    def _with_boxes(self, boxes: F64) -> BoxPool:
+        """Return the pool with other boxes; a box that did not move keeps its extent."""
+        same = row_all(boxes == self.boxes)
+        return replace(self, boxes=boxes, extent=np.where(same, self.extent, box_extent(boxes)))
+
+
+def nms(
+    boxes: Sequence[ArrayLike],
+    scores: Sequence[ArrayLike],
+    labels: Sequence[ArrayLike],
+    *,
+    weights: Sequence[float] | None = None,
+    iou_threshold: float = 0.5,
+) -> Fused:
+    """Remove every box that overlaps a better one of the same label too much.
+
+    Parameters
+    ----------
+    boxes
+        A list with one (n, 4) or (n, 6) array of corners per model, all on one image.
+    scores
+        A list with one (n,) array per model, in [0, 1].
+    labels
+        A list with one (n,) array of whole numbers per model.
+    weights
+        One number per model: scores are multiplied by it over the largest. Default: all equal.
+    iou_threshold
+        A box goes if its IoU with a better one that stays is above it.
+
+    Returns
+    -------
+    boxes, scores, labels
+        What stays, from the best score on.
+
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> boxes = [[[0, 0, 10, 10], [50, 50, 60, 60]], [[1, 0, 10, 10]]]
+    >>> cal.nms(boxes, [[0.9, 0.3], [0.8]], [[0, 0], [0]])[1].tolist()
+    [0.9, 0.3]
+    """
+    pool, names = _pool(boxes, scores, labels, weights)
+    survivors = pool.weighted().suppressed(_share("iou_threshold", iou_threshold))
+    return _answer(survivors, names)
+
+
+def soft_nms(
+    boxes: Sequence[ArrayLike],
+    scores: Sequence[ArrayLike],
+    labels: Sequence[ArrayLike],
+    *,
+    weights: Sequence[float] | None = None,
+    method: Decay = "gaussian",
+    iou_threshold: float = 0.5,
+    sigma: float = 0.5,
+    skip_threshold: float = 0.001,
+) -> Fused:
+    """Lower the score of every box that overlaps a better one of the same label.
+
+    Boxes, scores, labels and weights are those of `nms`.
+
+    Parameters
+    ----------
+    method
+        ``"gaussian"``: times ``exp(-IoU^2 / sigma)``. ``"linear"``: times ``1 - IoU`` where the IoU
+        is above ``iou_threshold``.
+    skip_threshold
+        Boxes whose score falls to it are removed.
+
+    Returns
+    -------
+    boxes, scores, labels
+        With the lowered scores, from the best on.
+
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> boxes = [[[0, 0, 10, 10]], [[0, 0, 10, 5]]]
+    >>> cal.soft_nms(boxes, [[0.9], [0.8]], [[0], [0]], method="linear", iou_threshold=0.4)[1]
+    array([0.9, 0.4])
+    """
+    pool, names = _pool(boxes, scores, labels, weights)
+    if not finite("sigma", sigma) > 0:
+        raise UsageError(f"sigma is a number above 0, not {sigma!r}")
+    lowered = pool.weighted().softly_suppressed(
+        one_of("method", method, DECAYS),
+        _share("iou_threshold", iou_threshold),
+        float(sigma),
+        _share("skip_threshold", skip_threshold),
+    )
+    return _answer(lowered, names)
+
+
+def non_maximum_weighted(
+    boxes: Sequence[ArrayLike],
+    scores: Sequence[ArrayLike],
+    labels: Sequence[ArrayLike],
+    *,
+    weights: Sequence[float] | None = None,
+    iou_threshold: float = 0.5,
+    skip_threshold: float = 0.0,
+) -> Fused:
+    """Average every box with those that non-maximum suppression would remove for it.
+
+    Boxes, scores, labels and weights are those of `nms`. The weight of a box in the average is its
+    score times its IoU with the best box of the cluster, whose score the cluster has.
+
+    Parameters
+    ----------
+    iou_threshold
+        A box joins the cluster whose best box it overlaps most, if that IoU is above it.
+    skip_threshold
+        Boxes with a score below it are left out.
+
+    Notes
+    -----
+    H. Zhou et al., CAD: Scale Invariant Framework for Real-Time Object Detection, ICCV workshops
+    2017.
+
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> boxes = [[[0, 0, 10, 10]], [[0, 0, 10, 10]]]
+    >>> cal.non_maximum_weighted(boxes, [[0.9], [0.8]], [[0], [0]])[1].tolist()
+    [0.9]
+    """
+    pool, names = _pool(boxes, scores, labels, weights)
+    merged = pool.merged_about_best(
+        _share("iou_threshold", iou_threshold), _share("skip_threshold", skip_threshold)
+    )
+    return _answer(merged, names)
+
+
+def weighted_boxes_fusion(
+    boxes: Sequence[ArrayLike],
+    scores: Sequence[ArrayLike],
+    labels: Sequence[ArrayLike],
+    *,
+    weights: Sequence[float] | None = None,
+    iou_threshold: float = 0.5,
+    skip_threshold: float = 0.0,
+    confidence: Confidence = "avg",
+    overflow: bool = False,
+) -> Fused:
+    """Average the boxes of several models on one image, weighted by their scores.
+
+    Boxes, scores and labels are those of `nms`.
+
+    Parameters
+    ----------
+    weights
+        One number per model, by which its scores are multiplied. Default: all 1.
+    iou_threshold
+        A box joins the cluster whose running average it overlaps most, if that IoU is above it.
+    skip_threshold
+        Boxes with a score below it are left out.
+    confidence
+        ``"avg"``: mean weighted score of a cluster times its boxes, counted up to the number of
+        models, over the sum of weights. ``"max"``: best weighted score over the largest weight.
+        ``"box_and_model_avg"`` and ``"absent_model_aware_avg"``: weighted means that also say how
+        much of the weight has found the object.
+    overflow
+        With ``"avg"``: count every box of a cluster, also several of one model. Scores can then be
+        above 1; otherwise they never are.
+
+    Notes
+    -----
+    R. Solovyev, W. Wang, T. Gabruseva, Weighted boxes fusion: Ensembling boxes from different
+    object detection models, Image and Vision Computing 2021. A cluster of one box is that box, and
+    a cluster whose scores are all 0 stays where its first box is.
+
+    Examples
+    --------
+    Six models give the same box; the fifth is below the threshold, yet it counts as a model:
+
+    >>> import calipers as cal
+    >>> scores = [[0.02], [0.5], [0.6], [0.7], [0.019], [0.9]]
+    >>> answer = cal.weighted_boxes_fusion(
+    ...     [[[10, 10, 30, 40]]] * 6, scores, [[0]] * 6, skip_threshold=0.02
+    ... )
+    >>> answer[0].round(9).tolist(), round(float(answer[1][0]), 5)
+    ([[10.0, 10.0, 30.0, 40.0]], 0.45333)
+    """
+    pool, names = _pool(boxes, scores, labels, weights)
+    fused = pool.fused(
+        _share("iou_threshold", iou_threshold),
+        _share("skip_threshold", skip_threshold),
+        one_of("confidence", confidence, CONFIDENCES),
+        flag("overflow", overflow),
+    )
+    return _answer(fused, names)
+
+
+def checked_weights(weights: Sequence[float] | None, n_models: int) -> F64:
+    """Return one weight per model: finite, none negative, and not all 0."""
+    if weights is None:
+        return np.ones(n_models)
+    numbers = [finite("a weight", weight) for weight in several("weights", weights)]
+    if len(numbers) != n_models:
+        raise UsageError(f"one weight per model: {n_models} are needed, got {len(numbers)}")
+    if min(numbers, default=1.0) < 0 or max(numbers, default=1.0) <= 0:
+        raise UsageError(f"weights are from 0 on and not all 0, got {numbers}")
+    return np.array(numbers)
+
+
+def _share(name: str, value: Any) -> float:
+    number = real(name, value)
+    if not 0 <= number <= 1:
+        raise UsageError(f"{name} lies in [0, 1], got {value!r}")
+    return number
+
+
+def _pool(
+    boxes: Any, scores: Any, labels: Any, weights: Sequence[float] | None
+) -> tuple[BoxPool, I64]:
+    """Return the checked boxes of one image, and the labels behind the codes of the pool."""
+    columns = [several(name, value) for name, value in zip(ARGUMENTS, (boxes, scores, labels))]
+    n_models = len(columns[0])
+    if n_models == 0 or any(len(column) != n_models for column in columns):
+        raise UsageError(
+            "boxes, scores and labels are lists with one array per model, of one length from 1 on; "
+            f"got {', '.join(str(len(column)) for column in columns)}"
+        )
+    models = [_model(k, *entries) for k, entries in enumerate(zip(*columns))]
+    widths = {corners.shape[1] for corners, _, _ in models if len(corners)}
+    if len(widths) > 1:
+        raise InputError(
+            "boxes of all models with 4 coordinates, or of all with 6",
+            rule="box-shape",
+            location="boxes",
+            value=sorted(widths),
+        )
+    width = widths.pop() if widths else 4
+    counts = [len(score) for _, score, _ in models]
+    corners = np.concatenate([own.reshape(-1, width) for own, _, _ in models])
+    names, codes = np.unique(np.concatenate([own for _, _, own in models]), return_inverse=True)
+    pool = BoxPool(
+        offsets=np.array([0, sum(counts)]),
+        label=codes.astype(np.int32),
+        boxes=corners,
+        extent=box_extent(corners),
+        score=np.concatenate([own for _, own, _ in models]),
+        model=np.repeat(np.arange(n_models), counts),
+        weights=checked_weights(weights, n_models),
+        row=np.arange(sum(counts)),
+    )
+    return pool, names
+
+
+def _answer(pool: BoxPool, names: I64) -> Fused:
+    """Return boxes, scores and labels from the best score on."""
+    ordered = pool.best_first()
+    return ordered.boxes, ordered.score, names[ordered.label]
+
+
+def _model(k: int, boxes: Any, scores: Any, labels: Any) -> tuple[F64, F64, I64]:
+    """Return the checked arrays of one model."""
+    score = _column(f"scores[{k}]", scores)
+    label = _column(f"labels[{k}]", labels)
+    corners = _numbers(f"boxes[{k}]", boxes)
+    if corners.size == 0:
+        corners = np.zeros((0, 4))
+    if corners.ndim != 2 or corners.shape[1] not in (4, 6):
+        raise InputError(
+            "(n, 4) or (n, 6) corners",
+            rule="box-shape",
+            location=f"boxes[{k}]",
+            value=corners.shape,
+        )
+    for name, column in (("scores", score), ("labels", label)):
+        if len(column) != len(corners):
+            raise InputError(
+                f"{len(corners)} entries, one per box",
+                rule="length",
+                location=f"{name}[{k}]",
+                value=len(column),
+            )
+    half = corners.shape[1] // 2
+    largest = LARGEST[half]
+    _refuse_rows(
+        f"boxes[{k}]",
+        corners,
+        ~row_all(np.abs(corners) <= largest),
+        "finite corners",
+        "non-finite",
+    )
+    _refuse_rows(
+        f"boxes[{k}]",
+        corners,
+        row_any(corners[:, half:] < corners[:, :half]),
+        "corners with the smaller coordinates first",
+        "neg-size",
+    )
+    _refuse_rows(
+        f"scores[{k}]", score, ~((score >= 0) & (score <= 1)), "scores in [0, 1]", "score-range"
+    )
+    no_label = ~(np.abs(label) <= LARGEST_LABEL) | (label != np.floor(label))
+    _refuse_rows(f"labels[{k}]", label, no_label, "whole numbers", "label-range")
+    return corners, score, label.astype(np.int64)
+
+
+def _refuse_rows(location: str, values: Array, wrong: Flags, expected: str, rule: str) -> None:
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise InputError(
+            expected,
+            rule=rule,
+            location=f"{location}[{row}]",
+            value=values[row].tolist(),
+            hint=f"{int(wrong.sum())} of {len(values)} entries",
+        )
+
+
+def _column(location: str, values: Any) -> F64:
+    column = _numbers(location, values)
+    if column.ndim != 1:
+        raise InputError("one number per box", rule="length", location=location, value=column.shape)
+    return column
+
+
+def _numbers(location: str, values: Any) -> F64:
+    try:
+        return host_array(values, np.float64)
+    except ValueError as error:
+        raise InputError("numbers", rule="type", location=location, value=str(error)) from None

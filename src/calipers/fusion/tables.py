@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of a fusion: what the members brought, what each step left, how good the ensemble is.
+
+A `FusionDocument` comes in, `show.table.Table` goes out; the command line and notebooks show these.
+"""
+
+from __future__ import annotations
+
+from calipers.fusion.result import FusionDocument, FusionEvaluation
+from calipers.results.comparison import Difference
+from calipers.show.differences import P_COLUMNS
+from calipers.show.table import Table, TableRow
+from calipers.show.words import level_text
+
+
+def tables(result: FusionDocument) -> list[Table]:
+    """Return members and steps and, if the ensemble was evaluated, values and contributions."""
+    all_tables = [members_table(result), steps_table(result)]
+    if result.evaluation is not None:
+        all_tables.append(values_table(result.evaluation))
+        if result.evaluation.without:
+            all_tables.append(contributions_table(result.evaluation))
+    return all_tables
+
+
+def members_table(result: FusionDocument) -> Table:
+    """Return what every member brings."""
+    rows: list[TableRow] = []
+    for member in result.fusion.members:
+        rows.append((member.model, member.boxes, member.images, member.classes))
+    return Table(
+        ("member", "boxes", "images with boxes", "classes with boxes"),
+        tuple(rows),
+        title="Members",
+        name="table-members",
+        kinds=("name", "count", "count", "count"),
+    )
+
+
+def steps_table(result: FusionDocument) -> Table:
+    """Return how many boxes there are after every step."""
+    rows: list[TableRow] = [(count.step, count.boxes) for count in result.fusion.counts]
+    return Table(
+        ("step", "boxes after it"),
+        tuple(rows),
+        title=f"Recipe {result.fusion.recipe.name}",
+        name="table-steps",
+        kinds=("text", "count"),
+    )
+
+
+def values_table(evaluation: FusionEvaluation) -> Table:
+    """Return the metrics of members and ensemble, and the difference between the two."""
+    difference_of = {(row.metric, row.model_b): row for row in evaluation.members}
+    rows: list[TableRow] = []
+    for row in evaluation.rows:
+        difference = difference_of.get((row.metric, row.model))
+        if difference is None:
+            rows.append((row.metric, row.model, row.estimate, None, None))
+        else:
+            rows.append((row.metric, row.model, row.estimate, *_tested(difference)))
+    return Table(
+        ("metric", "model", "value", f"{evaluation.ensemble} − model", _p_column(evaluation)),
+        tuple(rows),
+        title="Members and ensemble",
+        notes=(_note(evaluation),),
+        name="table-ensemble",
+        kinds=("name", "name", "value", "signed", "p"),
+    )
+
+
+def contributions_table(evaluation: FusionEvaluation) -> Table:
+    """Return the ensemble without each member, and how much worse that is."""
+    rows: list[TableRow] = []
+    for metric in evaluation.metrics:
+        for member in evaluation.without:
+            row = evaluation.contribution(member, metric)
+            rows.append((metric, member, row.value_b, *_tested(row)))
+    columns = ("metric", "member", "ensemble without it", "contribution", _p_column(evaluation))
+    return Table(
+        columns,
+        tuple(rows),
+        title="What each member adds",
+        notes=(
+            "The contribution is the ensemble minus the ensemble without the member, on the same "
+            "images. Contributions do not add up: members that agree replace each other.",
+        ),
+        name="table-contributions",
+        kinds=("name", "name", "value", "signed", "p"),
+    )
+
+
+def _tested(row: Difference) -> TableRow:
+    p = row.p_adjusted
+    return row.estimate, p if p == p else "no test"
+
+
+def _p_column(evaluation: FusionEvaluation) -> str:
+    return P_COLUMNS[evaluation.differences.correction]
+
+
+def _note(evaluation: FusionEvaluation) -> str:
+    comparison = evaluation.differences
+    return (
+        f"Protocol {evaluation.protocol}; {level_text(comparison.level)} confidence intervals, "
+        f"resampled by {comparison.unit} (n = {comparison.n_units}). Differences are paired; "
+        f"their {comparison.family} tests, with those of the contributions, are corrected "
+        "together."
+    )

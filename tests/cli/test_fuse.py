@@ -1,0 +1,182 @@
+"""`calipers fuse`: several files become one, with its account and its evaluation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calipers as cal
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six prediction files of the demo: three models, and the same a little displaced."""
+    folder = tmp_path_factory.mktemp("fuse")
+    cohort = cal.demo_cohort()
+    cal.write(cohort, folder / "refs.json")
+    for name in list(cohort.models):
+        cal.write(cohort, folder / f"{name}.json", what=name)
+        moved = cal.corrupt(cohort, "position-noise", sigma=0.02, of=name, name="moved")
+        cal.write(moved, folder / f"{name}-moved.csv", what="moved")
+    return folder
+
+
+def members(folder: Path, n: int = 6) -> list[str]:
+    names = ("mislabels", "overpredicts", "misses-small")
+    files = [f"{name}.json" for name in names] + [f"{name}-moved.csv" for name in names]
+    return [f"m{k}={folder / file}" for k, file in enumerate(files[:n])]
+
+
+@pytest.mark.parametrize("suffix", ["json", "csv", "tsv", "parquet"])
+def test_the_file_holds_what_fuse_gives(
+    calipers: Any, folder: Path, tmp_path: Path, suffix: str
+) -> None:
+    target = tmp_path / f"fused.{suffix}"
+    said = calipers("fuse", folder / "refs.json", *members(folder), "-o", target)
+    assert said.code == 0, said.err
+    assert "Recipe endocv2022" in said.out
+    assert "6 members on 120 images; recipe endocv2022" in said.err
+    files = dict(entry.split("=", 1) for entry in members(folder))
+    expected = cal.fuse(cal.read(folder / "refs.json", files)).models["endocv2022"]
+    back = cal.read(folder / "refs.json", {"fused": target}).models["fused"]
+    np.testing.assert_allclose(back.boxes, expected.boxes, atol=1e-9)
+    np.testing.assert_array_equal(back.score, expected.score)
+    np.testing.assert_array_equal(back.label, expected.label)
+
+
+def test_the_json_is_one_object(calipers: Any, folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "fused.json"
+    said = calipers(
+        "fuse", folder / "refs.json", *members(folder, 3), "-o", target, "--recipe", "nms", "--json"
+    ).json
+    assert list(said) == [
+        "schema",
+        "calipers",
+        "written",
+        "ensemble",
+        "recipe",
+        "images",
+        "predictions",
+        "members",
+        "steps",
+        "evaluation",
+        "warnings",
+    ]
+    assert (said["schema"], said["ensemble"], said["written"]) == (
+        "calipers.fusion/1",
+        "nms",
+        str(target),
+    )
+    assert said["steps"][-1]["boxes"] == said["predictions"]
+    assert sum(member["boxes"] for member in said["members"]) == said["steps"][0]["boxes"]
+    assert said["evaluation"] is None
+
+
+def test_evaluate_prints_members_ensemble_and_contributions(
+    calipers: Any, folder: Path, tmp_path: Path
+) -> None:
+    arguments = ("fuse", folder / "refs.json", *members(folder, 3), "--evaluate")
+    choices = ("--metrics", "AP50", "--replicates", 200, "--name", "all")
+    said = calipers(*arguments, *choices, "-o", tmp_path / "a.json")
+    assert said.code == 0, said.err
+    assert "Members and ensemble" in said.out
+    assert "What each member adds" in said.out
+    document = calipers(*arguments, *choices, "-o", tmp_path / "b.json", "--json").json
+    evaluation = document["evaluation"]
+    assert [row["model"] for row in evaluation["rows"]] == ["m0", "m1", "m2", "all"]
+    assert [row["model_b"] for row in evaluation["differences"]] == ["m0", "m1", "m2"]
+    assert [row["member"] for row in evaluation["contributions"]] == ["m0", "m1", "m2"]
+    assert all(row["low"] <= row["difference"] <= row["high"] for row in evaluation["differences"])
+
+
+def test_a_recipe_file_is_obeyed(calipers: Any, folder: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "own.toml"
+    recipe.write_text(
+        'schema = "calipers.recipe/1"\nname = "own"\nmembers = ["m0"]\n'
+        '[[step]]\nkind = "top-k"\nk = 1\n'
+    )
+    said = calipers(
+        "fuse",
+        folder / "refs.json",
+        *members(folder, 2),
+        "--recipe",
+        recipe,
+        "-o",
+        tmp_path / "fused.json",
+        "--json",
+    ).json
+    assert [member["model"] for member in said["members"]] == ["m0"]
+    assert said["predictions"] == said["members"][0]["images"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--recipe", "endocv"], "did you mean 'endocv2022'"),
+        (["--name", "m0"], "a member is called 'm0'"),
+        (["--metrics", "AP50"], "--metrics is for --evaluate"),
+        (["--seed", "0"], "--seed is for --evaluate"),
+        (["--evaluate", "--metrics", "AP55"], "did you mean 'AP75'"),
+        (["--to", "cococo"], "did you mean 'coco'"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_is_written(
+    calipers: Any, folder: Path, tmp_path: Path, options: list[str], words: str
+) -> None:
+    target = tmp_path / "fused.json"
+    said = calipers("fuse", folder / "refs.json", *members(folder, 2), "-o", target, *options)
+    assert said.code == 2
+    assert words in said.err
+    assert not target.exists()
+
+
+def test_scores_outside_the_unit_interval_are_refused(
+    calipers: Any, folder: Path, tmp_path: Path
+) -> None:
+    document = json.loads((folder / "mislabels.json").read_text())
+    document["annotations"][0]["score"] = 7.5
+    raw = tmp_path / "raw.json"
+    raw.write_text(json.dumps(document))
+    arguments = ("fuse", folder / "refs.json", *members(folder, 2), f"raw={raw}")
+    target = tmp_path / "fused.json"
+    said = calipers(*arguments, "-o", target, "--score-scale", "raw", "--json")
+    assert said.code == 2
+    assert said.json["error"]["kind"] == "score-range"
+    assert not target.exists()
+
+
+def test_members_of_other_images_or_classes_are_refused(
+    calipers: Any, folder: Path, tmp_path: Path
+) -> None:
+    for key, wrong in (("image_id", "elsewhere"), ("category_id", 99)):
+        document = json.loads((folder / "mislabels.json").read_text())
+        document["annotations"][0][key] = wrong
+        other = tmp_path / f"{key}.json"
+        other.write_text(json.dumps(document))
+        arguments = ("fuse", folder / "refs.json", *members(folder, 2), f"other={other}")
+        said = calipers(*arguments, "-o", tmp_path / "fused.json")
+        assert said.code == 2, key
+
+
+def test_an_empty_member_is_counted(calipers: Any, folder: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.json"
+    empty.write_text("[]")
+    arguments = ("fuse", folder / "refs.json", *members(folder, 2), f"empty={empty}")
+    said = calipers(*arguments, "-o", tmp_path / "fused.json", "--json").json
+    assert said["members"][-1] == {"model": "empty", "boxes": 0, "images": 0, "classes": 0}
+    assert any("'empty' has no boxes" in note for note in said["warnings"])
+
+
+def test_results_are_replaced_only_by_force_and_inputs_never(
+    calipers: Any, folder: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "fused.json"
+    arguments = ("fuse", folder / "refs.json", *members(folder, 2), "-o")
+    assert calipers(*arguments, target).code == 0
+    assert calipers(*arguments, target).code == 2
+    assert calipers(*arguments, target, "--force").code == 0
+    assert calipers(*arguments, folder / "mislabels.json", "--force").code == 2

@@ -1,0 +1,68 @@
+"""The evaluation of an ensemble: the numbers as by hand, paired, with every member left out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import calipers as cal
+from calipers.fusion.evaluate import evaluate_fusion
+from calipers.fusion.fuse import carry_out
+from calipers.fusion.recipe import FusionRecipe
+from calipers.fusion.result import FusionEvaluation
+
+METRIC = "AP50"
+
+
+@pytest.fixture(scope="module")
+def evaluation() -> FusionEvaluation:
+    demo = cal.demo_cohort()
+    fusion = carry_out(demo, FusionRecipe.load("endocv2022"))
+    protocol = cal.Protocol.load("coco")
+    return evaluate_fusion(demo, fusion, protocol, name="all", metrics=[METRIC])
+
+
+def test_values_are_those_of_an_evaluation(evaluation: FusionEvaluation) -> None:
+    cohort = cal.fuse(cal.demo_cohort(), name="all")
+    plain = cal.evaluate(cohort, "coco")
+    assert [row.model for row in evaluation.rows] == list(cohort.models)
+    for row in evaluation.rows:
+        assert row.estimate.value == plain[row.model, METRIC].value
+        assert (row.estimate.low, row.estimate.high) == (
+            plain[row.model, METRIC].low,
+            plain[row.model, METRIC].high,
+        )
+
+
+def test_differences_are_paired_and_of_one_family(evaluation: FusionEvaluation) -> None:
+    cohort = cal.fuse(cal.demo_cohort(), name="all")
+    plain = cal.evaluate(cohort, "coco", ci=False).compare("all", metrics=[METRIC])
+    assert [row.model_b for row in evaluation.members] == list(cal.demo_cohort().models)
+    for row in evaluation.members:
+        alone = plain.get(METRIC, b=row.model_b)
+        assert row.estimate.value == alone.estimate.value
+        assert row.estimate.low == pytest.approx(alone.estimate.low)
+        assert row.family == 6
+
+
+def test_the_contribution_is_the_ensemble_minus_the_one_without(
+    evaluation: FusionEvaluation,
+) -> None:
+    demo = cal.demo_cohort()
+    whole = next(row.estimate.value for row in evaluation.rows if row.model == "all")
+    for member in demo.models:
+        others = [name for name in demo.models if name != member]
+        reduced = cal.fuse(demo, members=others, name="less")
+        value = cal.evaluate(reduced, "coco", ci=False)["less", METRIC].value
+        row = evaluation.contribution(member, METRIC)
+        assert row.value_b == value
+        assert row.estimate.value == pytest.approx(whole - value)
+        assert np.isfinite([row.estimate.low, row.estimate.high, row.p_adjusted]).all()
+
+
+def test_a_single_member_has_no_contribution() -> None:
+    demo = cal.demo_cohort()
+    fusion = carry_out(demo, FusionRecipe.load("nms"), ["overpredicts"])
+    alone = evaluate_fusion(demo, fusion, cal.Protocol.load("coco"), name="nms", metrics=[METRIC])
+    assert alone.without == {}
+    assert [row.model for row in alone.rows] == ["overpredicts", "nms"]

@@ -1,0 +1,201 @@
+"""Recipes: the built-in ones, what their steps do to a cohort, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calipers as cal
+from calipers.fusion.fuse import carry_out
+from calipers.fusion.recipe import OPTIONS, FusionRecipe, StepTable, recipes
+
+HEAD = 'schema = "calipers.recipe/1"\nname = "own"\n'
+EMPTY: dict[str, Any] = {"boxes": np.zeros((0, 4)), "labels": []}
+
+
+def cohort(models: dict[str, list[dict[str, Any]]], score_scale: str = "unit") -> cal.Cohort:
+    n = len(next(iter(models.values())))
+    return cal.Cohort.from_arrays([EMPTY] * n, models, classes=("a", "b"), score_scale=score_scale)
+
+
+def predictions(
+    boxes: list[list[float]], scores: list[float], labels: list[int] | None = None
+) -> dict[str, Any]:
+    return {"boxes": boxes, "scores": scores, "labels": labels or [0] * len(scores)}
+
+
+def recipe(text: str) -> FusionRecipe:
+    return FusionRecipe.from_toml(HEAD + text)
+
+
+def test_the_built_in_recipes_run() -> None:
+    demo = cal.demo_cohort()
+    assert recipes() == ("endocv2022", "nms", "nmw", "soft-nms", "wbf")
+    for name in recipes():
+        fused = cal.fuse(demo, name)
+        assert list(fused.models) == [*demo.models, name]
+        assert 0 < len(fused.models[name]) <= sum(map(len, demo.models.values()))
+        assert FusionRecipe.load(name).source
+
+
+def test_endocv2022_is_the_recipe_of_the_challenge_on_every_image() -> None:
+    """Suppression in each member, fusion of what is left, and sure boxes 2 % smaller."""
+    demo = cal.demo_cohort()
+    ensemble = cal.fuse(demo).models["endocv2022"]
+    for image in range(demo.n_images):
+        lists: list[list[Any]] = [[], [], []]
+        for model in demo.models.values():
+            own = model.take(np.array([image]))
+            alone = cal.nms([own.boxes], [own.score], [own.label])
+            for column, arrays in zip(lists, alone):
+                column.append(arrays)
+        boxes, scores, labels = cal.weighted_boxes_fusion(*lists, skip_threshold=0.02)
+        sure = scores > 0.4
+        centre, half = (boxes[:, :2] + boxes[:, 2:]) / 2, (boxes[:, 2:] - boxes[:, :2]) / 2
+        half[sure] *= 0.98
+        answer = ensemble.take(np.array([image]))
+        np.testing.assert_array_equal(answer.score, scores)
+        np.testing.assert_array_equal(answer.label, labels)
+        expected = np.concatenate([centre - half, centre + half], axis=1)
+        np.testing.assert_allclose(answer.boxes, expected, rtol=1e-12)
+    assert (ensemble.score > 0.4).any()
+    assert (ensemble.score <= 0.4).any()
+
+
+def test_images_do_not_meet_and_their_order_does_not_matter() -> None:
+    demo = cal.demo_cohort()
+    order = np.random.default_rng(0).permutation(demo.n_images)
+    shuffled = cal.fuse(demo.take(order)).models["endocv2022"]
+    straight = cal.fuse(demo).models["endocv2022"].take(order)
+    np.testing.assert_array_equal(shuffled.boxes, straight.boxes)
+    np.testing.assert_array_equal(shuffled.score, straight.score)
+
+
+def test_steps_by_hand() -> None:
+    own = cohort({"m": [predictions([[0, 0, 10, 10], [20, 0, 30, 10]], [0.9, 0.2])]})
+    cut = carry_out(own, recipe('[[step]]\nkind = "score-cut"\nleast = 0.3')).predictions
+    assert cut.score.tolist() == [0.9]
+    best = carry_out(own, recipe('[[step]]\nkind = "top-k"\nk = 1')).predictions
+    assert best.score.tolist() == [0.9]
+    half = recipe('[[step]]\nkind = "resize"\nfactor = 0.5\nscore_above = 0.3')
+    resized = carry_out(own, half).predictions
+    assert resized.boxes.tolist() == [[2.5, 2.5, 7.5, 7.5], [20, 0, 30, 10]]
+    assert resized.extent.tolist() == [25, 100]
+
+
+def test_weights_and_members_of_a_recipe() -> None:
+    box = [[0.0, 0.0, 10.0, 10.0]]
+    one = {"boxes": box, "labels": [0]}
+    own = cohort(
+        {name: [{**one, "scores": [score]}] for name, score in (("x", 0.8), ("y", 0.4), ("z", 0.1))}
+    )
+    plan = recipe(
+        'members = ["x", "y"]\n[weights]\ny = 3\n[[step]]\nkind = "weighted-boxes-fusion"'
+    )
+    fusion = carry_out(own, plan)
+    assert [member.model for member in fusion.members] == ["x", "y"]
+    np.testing.assert_allclose(fusion.predictions.score, [(0.8 + 3 * 0.4) / 4])
+    assert fusion.counts[0].boxes == 2
+
+
+def test_suppression_alone_keeps_masks_and_columns() -> None:
+    mask = np.zeros((1, 8, 8), np.uint8)
+    mask[0, 2:5, 2:6] = 1
+    masked = {"masks": mask, "labels": [0], "scores": [0.9]}
+    references = [{"masks": mask, "labels": [0], "width": 8, "height": 8}]
+    own = cal.Cohort.from_arrays(references, {"x": [masked], "y": [masked]}, classes=("a",))
+    kept = cal.fuse(own, "nms").models["nms"]
+    assert len(kept) == 1
+    assert kept.masks is not None
+    assert kept.masks.voxels.tolist() == [12]
+    assert cal.fuse(own, "wbf").models["wbf"].boxes.tolist() == [[2, 2, 6, 5]]
+
+
+def test_volumes_are_fused_too() -> None:
+    box = [0.0, 0, 0, 10, 10, 10]
+    nothing = {"boxes": np.zeros((0, 6)), "labels": []}
+    models = {name: [predictions([box], [score])] for name, score in (("x", 0.8), ("y", 0.6))}
+    own = cal.Cohort.from_arrays([nothing], models, classes=("a",))
+    answer = cal.fuse(own, "wbf").models["wbf"]
+    np.testing.assert_allclose(answer.boxes, [box])
+    np.testing.assert_allclose(answer.score, [0.7])
+
+
+def test_empty_members_are_counted_and_lower_the_score() -> None:
+    own = cohort({"x": [predictions([[0, 0, 9, 9]], [0.8])], "y": [predictions([], [])]})
+    fusion = carry_out(own, FusionRecipe.load("wbf"))
+    assert fusion.notes == ("'y' has no boxes: it counts as a model that found nothing",)
+    assert fusion.predictions.score.tolist() == [0.4]
+    silent = cohort({"x": [predictions([], [])], "y": [predictions([], [])]})
+    assert len(carry_out(silent, FusionRecipe.load("endocv2022")).predictions) == 0
+
+
+def test_scores_outside_the_unit_interval_are_refused() -> None:
+    own = cohort({"x": [predictions([[0, 0, 9, 9]], [3.5])]}, score_scale="raw")
+    with pytest.raises(cal.InputError, match=r"predictions of 'x'.*\[0, 1\].*got 3.5"):
+        cal.fuse(own)
+
+
+def test_members_with_nothing_in_common_are_refused() -> None:
+    box, nothing = [[0.0, 0, 9, 9]], predictions([], [])
+    apart = cohort(
+        {"x": [predictions(box, [0.8]), nothing], "y": [nothing, predictions(box, [0.8])]}
+    )
+    with pytest.raises(cal.InputError, match=r"same images.*different-images"):
+        cal.fuse(apart)
+    labels = cohort({"x": [predictions(box, [0.8], [0])], "y": [predictions(box, [0.8], [1])]})
+    with pytest.raises(cal.InputError, match=r"same classes.*different-classes"):
+        cal.fuse(labels)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[[step]]\nkind = "nmss"', "did you mean 'nms'"),
+        ('[[step]]\nkind = "nms"\niou_treshold = 0.3', "did you mean 'iou_threshold'"),
+        ('[[step]]\nkind = "nms"\nsigma = 0.3', "an option of nms.*known: iou_threshold, pool"),
+        ('[[step]]\nkind = "resize"', "the key 'factor'"),
+        ('[[step]]\nkind = "nms"\niou_threshold = 3', "of at most 1"),
+        ('[[step]]\nkind = "top-k"\nk = 0', "of at least 1"),
+        ('[[step]]\nkind = "weighted-boxes-fusion"\nconfidence = "agv"', "did you mean 'avg'"),
+        ("step = []", "not empty"),
+        ('member = ["a"]\n[[step]]\nkind = "nms"', "did you mean 'members'"),
+        ('members = ["a", "a"]\n[[step]]\nkind = "nms"', "each member once"),
+        ('members = ["ours"]\n[weights]\nour = 1\n[[step]]\nkind = "nms"', "did you mean 'ours'"),
+        ("[weights]\na = -1\n[[step]]\nkind = 'nms'", "of at least 0"),
+    ],
+)
+def test_what_a_recipe_may_not_say(text: str, words: str) -> None:
+    with pytest.raises(cal.InputError, match=f"(?s){words}"):
+        recipe(text)
+
+
+def test_names_that_do_not_exist_get_the_nearest_one(tmp_path: Path) -> None:
+    demo = cal.demo_cohort()
+    with pytest.raises(cal.UsageError, match="did you mean 'endocv2022'"):
+        cal.fuse(demo, "endocv2021")
+    with pytest.raises(cal.UsageError, match="did you mean 'mislabels'"):
+        cal.fuse(demo, members=["mislabel"])
+    with pytest.raises(cal.UsageError, match="already has a model"):
+        cal.fuse(demo, name="mislabels")
+    with pytest.raises(cal.UsageError, match="each member once"):
+        cal.fuse(demo, members=["mislabels", "mislabels"])
+    with pytest.raises(cal.UsageError, match="no model; did you mean 'mislabels'"):
+        cal.fuse(demo, recipe('[weights]\nmislabel = 2\n[[step]]\nkind = "nms"\npool = true'))
+    with pytest.raises(cal.InputError, match="a recipe"):
+        cal.fuse(demo, tmp_path / "missing.toml")
+
+
+def test_a_recipe_that_leaves_members_apart_is_refused() -> None:
+    plan = recipe('[[step]]\nkind = "nms"')
+    with pytest.raises(cal.UsageError, match="leaves 3 members apart"):
+        cal.fuse(cal.demo_cohort(), plan)
+    assert len(carry_out(cal.demo_cohort(), plan, ["mislabels"]).predictions)
+
+
+def test_every_option_of_a_step_has_a_key() -> None:
+    keys = set(StepTable.__struct_fields__) - {"kind"}
+    assert keys == set().union(*OPTIONS.values())
