@@ -114,7 +114,10 @@ def _share(value: float) -> str:
     """Return a share without its leading zero: .952."""
     if math.isnan(value):
         return "-"
-    return f"{value:.3f}".removeprefix("0").rstrip("0") if value < 1 else "1.00"
+    if value >= 1:
+        return "1.00"
+    digits = f"{value:.3f}".removeprefix("0.").rstrip("0")
+    return f".{digits}" if digits else "0"
 
 
 def main(arguments: list[str] | None = None) -> int:
