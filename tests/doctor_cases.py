@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from random_cohorts import random_cohort
 
 import calipers as cal
 from calipers.data.cohort import Cohort
 from calipers.io.write import write
+from random_cohorts import random_cohort
 
 Record = dict[str, Any]
 
@@ -27,7 +27,9 @@ class Documents:
     predictions: Any
 
     def sizes(self) -> dict[object, tuple[float, float]]:
-        return {image["id"]: (image["width"], image["height"]) for image in self.references["images"]}
+        return {
+            image["id"]: (image["width"], image["height"]) for image in self.references["images"]
+        }
 
     def move(self, change: Callable[[list[float], tuple[float, float]], list[float]]) -> None:
         """Replace every predicted box (x y w h) of an image of some size."""

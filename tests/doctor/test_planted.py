@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from calipers.cli.main import run
 from doctor_cases import (
     Documents,
     Tables,
@@ -22,8 +24,6 @@ from doctor_cases import (
     saved_tables,
     tables,
 )
-
-from calipers.cli.main import run
 
 PLANTED: dict[str, tuple[str, bool, Callable[[Path], tuple[str, str]]]] = {}
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.random import Generator, Philox
-from random_cohorts import random_cohort
 
 import calipers as cal
 from calipers.data.cohort import Cohort
@@ -17,6 +16,7 @@ from calipers.data.objects import row_product
 from calipers.doctor.checkup import check_files
 from calipers.doctor.trial import suspected_boxes
 from calipers.io.write import write
+from random_cohorts import random_cohort
 
 MODEL = "model-1"
 SOUND: dict[str, Callable[[], tuple[Cohort, str]]] = {}

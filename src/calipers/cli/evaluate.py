@@ -2,8 +2,8 @@
 """The verbs that work on files of references and predictions, and on what came of them.
 
 - `calipers evaluate REFS PREDS...` evaluates, prints the tables and writes a folder with ``-o``;
-- `calipers inspect REFS [PREDS...]`, also called `calipers doctor`, shows how files are read and what
-  is wrong with them, and evaluates nothing;
+- `calipers inspect REFS [PREDS...]`, also called `calipers doctor`, shows how files are read and
+  what is wrong with them, and evaluates nothing;
 - `calipers convert REFS OUTPUT [--predictions PREDS]` writes them in another format;
 - `calipers check DIR REQUIREMENTS` judges a saved evaluation by acceptance limits: each requirement
   in words, then a line per row (`print_outcomes`).

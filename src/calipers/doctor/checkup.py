@@ -32,7 +32,7 @@ from calipers.doctor.symptoms import (
     Symptom,
     few,
 )
-from calipers.doctor.trial import LAYOUTS, Sample
+from calipers.doctor.trial import LAYOUTS, RawPredictions
 from calipers.errors import CalipersError, InputError, InputProblems
 from calipers.io.assemble import Assembled, apply_rules, assemble
 from calipers.io.read import (
@@ -103,7 +103,7 @@ def check_files(
     InputError
         The references cannot be read at all, in no order and box format that was tried.
     """
-    if not predictions and sniff(references).role == "predictions":
+    if not predictions and sniff(fspath(references)).role == "predictions":
         return check_submission(references, **reading)
     inputs = Inputs(references, predictions, groups, reading)
     try:
@@ -181,7 +181,7 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
     broken, _ = broken_records(opened.file.part, images, "references", options)
     findings = [*symptoms, *broken]
     pending: list[PendingModel] = []
-    cases: list[tuple[str, str, ObjectPart, Sample]] = []
+    cases: list[tuple[str, str, ObjectPart, RawPredictions]] = []
     failed = False
     for name, path in inputs.predictions.items():
         try:
@@ -207,10 +207,10 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
         findings += check(cohort)
     plans = {name: Plan(name) for name in inputs.predictions}
     bare = replace(cohort, models={})
+    keys, class_keys = images.keys, opened.file.class_keys
     for name, model, part, sample in cases:
-        file = fspath(inputs.predictions[name])
-        keys, class_keys = images.keys, opened.file.class_keys
-        case = Case(bare, file, sample, keys, class_keys, assembled.box_formats[0])
+        path = fspath(inputs.predictions[name])
+        case = Case(bare, path, sample, keys, class_keys, assembled.box_formats[0])
         own, case = examine_case(case, MODEL_CHECKS)
         findings += own
         plans[name].add(model, part, case, own)
@@ -244,7 +244,7 @@ def check_submission(path: PathName, **reading: Any) -> Checkup:
         counts = (part.n_records, len(delivery), aside, file.sha256, file.size)
         files.append(FileIntake(file.file, role, kind, *counts, tuple(part.notes)))
     cohort = _cohort_alone(images, tuple(classes), models, tuple(files))
-    for model, delivery in models.items():
+    for delivery in models.values():
         case = Case(cohort, fspath(path), sample_of_delivery(delivery), images.keys, None)
         findings += examine_case(case, SUBMISSION_CHECKS)[0]
     refused = any(symptom.level == "error" for symptom in findings)
@@ -310,7 +310,7 @@ class _Reread:
         return replace(self.part, delivery=self.part.delivery.rows(everything))
 
 
-def sample_of(part: ObjectPart) -> Sample:
+def sample_of(part: ObjectPart) -> RawPredictions:
     """Return the predictions of a part before any rule, with the names that nobody knows."""
     names: dict[str, dict[int, object]] = {"image": {}, "label": {}}
     for finding in part.findings:
@@ -321,9 +321,9 @@ def sample_of(part: ObjectPart) -> Sample:
     return replace(sample, image_names=names["image"], label_names=names["label"])
 
 
-def sample_of_delivery(delivery: Delivery) -> Sample:
+def sample_of_delivery(delivery: Delivery) -> RawPredictions:
     """Return the predictions of a delivery."""
-    return Sample(
+    return RawPredictions(
         delivery.image.astype(np.int64),
         delivery.label.astype(np.int64),
         delivery.boxes.copy(),

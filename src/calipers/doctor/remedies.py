@@ -2,9 +2,9 @@
 """From fixes to commands: each is carried out before it is printed.
 
 A fix that an option of reading expresses is tried by reading the files again with that option, as
-the command would. For all others the predictions are rewritten (``--repair``): the rewritten file is
-written to a temporary folder and read again. What fails here is not proposed. `Inputs` are the files
-and options of the user, a `Plan` collects the fixes of one file of predictions; `commands_of`
+the command would. For all others the predictions are rewritten (``--repair``): the rewritten file
+is written to a temporary folder and read again. What fails here is not proposed. `Inputs` are the
+files and options of the user, a `Plan` collects the fixes of one file of predictions; `commands_of`
 returns lines of the command line and the rewritten predictions.
 """
 
@@ -24,7 +24,7 @@ import numpy as np
 from calipers.data.cohort import Cohort
 from calipers.data.rules import as_predictions, examine, settle
 from calipers.doctor.symptoms import Case, Symptom
-from calipers.doctor.trial import Sample, overlaps, share_met
+from calipers.doctor.trial import RawPredictions, overlaps, share_met
 from calipers.errors import CalipersError
 from calipers.io.read import PathName, read_all
 from calipers.io.reader import ObjectPart, Options
@@ -157,8 +157,8 @@ def _tried(
 def _keeps(cohort: Cohort, model: str, case: Case) -> bool:
     """Return whether a cohort that was read has the overlaps that the fixed sample promised."""
     n = len(case.sample)
-    promised = share_met(overlaps(case.cohort, case.sample), n)
-    return share_met(overlaps(cohort, Sample.of(cohort.models[model])), n) >= 0.9 * promised
+    expected = share_met(overlaps(case.cohort, case.sample), n)
+    return share_met(overlaps(cohort, RawPredictions.of(cohort.models[model])), n) >= 0.9 * expected
 
 
 def _rewritten(inputs: Inputs, plan: Plan) -> Cohort | None:

@@ -4,8 +4,8 @@
 Names of images are equal if they agree after a *rule*: without folder, extension, case, leading
 zeros or the channel of nnU-Net. A rule counts only if it names every image once on both sides, so
 no image of another patient is ever proposed: similar is not equal. Names of classes may also be
-misspelt; then the caller looks whether boxes agree (`ClassMatch.is_certain`). `image_hint` is the
-sentence of readers about an unknown image. `calipers.doctor.symptoms` and readers call this.
+misspelt; then the caller looks whether boxes agree (`ClassMatch.is_certain`).
+`calipers.doctor.symptoms` calls this.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class ClassMatch(NamedTuple):
 
 
 def class_index(names: Sequence[str], classes: Sequence[str]) -> dict[str, ClassMatch]:
-    """Return the classes that unknown names mean by case, signs or spelling; others are left out."""
+    """Return the classes that unknown names mean by case, signs or spelling, where there is one."""
     places: dict[str, int] = {}
     ambiguous = set()
     for k, name in enumerate(classes):

@@ -2,10 +2,9 @@
 """What may be wrong with references and predictions: one function per mistake.
 
 `COHORT_CHECKS` look at the references with their images, `MODEL_CHECKS` at the predictions of one
-model beside them. A check yields `Symptom`s; one that knows a fix has tried it (`calipers.doctor.
-trial`), and hands the fixed sample to the checks after it, so that two mistakes in one file are
-both found. A new check is one function and one entry in these lists. `calipers.doctor.checkup`
-runs them.
+model beside them. A check yields `Symptom`s. One that knows a fix has tried it (`doctor.trial`) and
+hands the fixed predictions to the checks after it, so that two mistakes in one file are both found.
+A new check is one function and one entry in these lists. `calipers.doctor.checkup` runs them.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import numpy as np
 from calipers.arrays import F64, I64
 from calipers.data.cohort import Cohort
 from calipers.doctor.spelling import class_index, image_index
-from calipers.doctor.trial import Sample, best_trial, convincing, overlaps, share_met
+from calipers.doctor.trial import RawPredictions, best_trial, convincing, overlaps, share_met
 from calipers.io.reader import Key
 
 Level = Literal["error", "warning", "note"]
@@ -50,7 +49,7 @@ class Symptom:
     examples: tuple[str, ...] = ()
     # The fix: keywords of `calipers.read` that do it, and the predictions as they should be.
     reading: Mapping[str, Any] = field(default_factory=dict)
-    remedy: Sample | None = field(default=None, repr=False)
+    remedy: RawPredictions | None = field(default=None, repr=False)
 
     @property
     def is_rewritten(self) -> bool:
@@ -87,7 +86,7 @@ class Case:
 
     cohort: Cohort
     file: str
-    sample: Sample
+    sample: RawPredictions
     image_keys: Sequence[Key]  # ids as the references type them
     class_keys: Mapping[Key, int] | None
     reference_format: str = "xyxy"
@@ -157,9 +156,9 @@ def class_names(case: Case) -> Iterator[Symptom]:
     if renamed:
         label = case.sample.label.copy()
         names = dict(unknown)
-        for row, name in unknown.items():
-            if str(name) in renamed:
-                label[row] = renamed[str(name)].label
+        for row, key in unknown.items():
+            if str(key) in renamed:
+                label[row] = renamed[str(key)].label
                 del names[row]
         pairs = [
             f"{name!r} is {case.cohort.classes[target.label]!r}" for name, target in renamed.items()
@@ -269,7 +268,7 @@ def boxes(case: Case) -> Iterator[Symptom]:
     if trial.box_format is not None:
         reading = {"box_format": (case.reference_format, trial.box_format)}
         hint = f"read the boxes as {trial.box_format}"
-    shown = [np.round(box, 3).tolist() for box in case.sample.boxes[:MOST_EXAMPLES]]
+    first_boxes = [np.round(box, 3).tolist() for box in case.sample.boxes[:MOST_EXAMPLES]]
     read_as = f", read as {case.sample.box_format}" if trial.box_format else ""
     yield Symptom(
         trial.code,
@@ -280,7 +279,7 @@ def boxes(case: Case) -> Iterator[Symptom]:
         len(case.sample),
         len(case.sample),
         hint,
-        few(shown),
+        few(first_boxes),
         reading,
         trial.sample,
     )
@@ -310,11 +309,11 @@ def missing_cases(case: Case) -> Iterator[Symptom]:
     single box are not the end of that slope: their cases were never run.
     """
     references = np.diff(case.cohort.references.offsets)
-    known = case.sample.image[case.sample.image >= 0]
-    counts = np.bincount(known, minlength=case.cohort.n_images)[references > 0]
-    silent = np.flatnonzero((references > 0))[counts == 0]
-    spoken = counts[counts > 0]
-    if len(silent) < 2 or not len(spoken) or spoken.mean() < 3:
+    image = case.sample.image[case.sample.image >= 0]
+    counts = np.bincount(image, minlength=case.cohort.n_images)[references > 0]
+    silent = np.flatnonzero(references > 0)[counts == 0]
+    positive = counts[counts > 0]
+    if len(silent) < 2 or not len(positive) or positive.mean() < 3:
         return
     if len(silent) <= 3 * (int((counts == 1).sum()) + 1):
         return
@@ -322,7 +321,7 @@ def missing_cases(case: Case) -> Iterator[Symptom]:
         "missing-cases",
         "warning",
         case.file,
-        f"images with references and no prediction; the others have {spoken.mean():.1f} each",
+        f"images with references and no prediction; the others have {positive.mean():.1f} each",
         len(silent),
         len(counts),
         "run the model on these images too, or leave them out of the references",
@@ -366,10 +365,10 @@ def _renumbered(
     for code, number in numbers_of.items():
         numbers[codes == code] = number
     for row, name in unknown.items():
-        number = _number(name)
-        if number is None:
+        own_number = _number(name)
+        if own_number is None:
             return
-        numbers[row] = number
+        numbers[row] = own_number
     before = overlaps(case.cohort, sample)
     if share_met(before, len(sample)) >= 0.7:
         return
@@ -398,7 +397,7 @@ def _renumbered(
             return
 
 
-def _gain(before: F64, after: F64, sample: Sample) -> str:
+def _gain(before: F64, after: F64, sample: RawPredictions) -> str:
     n = len(sample)
     return (
         f": {share_met(after, n):.0%} of the references are met with the fix, "
@@ -447,8 +446,8 @@ def several_readers(cohort: Cohort) -> Iterator[Symptom]:
                 "several-readers",
                 "error",
                 _reference_file(cohort),
-                f"images that several readers marked (column {name!r}): one finding counts as often "
-                "as it was marked",
+                f"images that several readers marked (column {name!r}): one finding counts as "
+                "often as it was marked",
                 len(several),
                 len(counts),
                 "evaluate against one reader, or merge their boxes first",
@@ -515,7 +514,7 @@ def patient_in_two_splits(cohort: Cohort) -> Iterator[Symptom]:
 def duplicate_images(cohort: Cohort) -> Iterator[Symptom]:
     """Images with the same two or more references, to the last digit."""
     references = cohort.references
-    seen: dict[bytes, list[int]] = {}
+    by_content: dict[bytes, list[int]] = {}
     for k in range(cohort.n_images):
         start, stop = int(references.offsets[k]), int(references.offsets[k + 1])
         if stop - start >= 2:
@@ -523,10 +522,12 @@ def duplicate_images(cohort: Cohort) -> Iterator[Symptom]:
             rows = rows[np.lexsort(rows.T)]
             # Two different objects at two equal places are no chance; one repeated box may be.
             if len(np.unique(rows, axis=0)) >= 2:
-                seen.setdefault(rows.tobytes(), []).append(k)
-    twins = [images for images in seen.values() if len(images) > 1]
+                by_content.setdefault(rows.tobytes(), []).append(k)
+    twins = [images for images in by_content.values() if len(images) > 1]
     if twins:
-        pairs = [" and ".join(cohort.images.ids[k] for k in images[:3]) for images in twins]
+        pairs = []
+        for images in twins[:MOST_EXAMPLES]:
+            pairs.append(" and ".join(cohort.images.ids[k] for k in images[:3]))
         yield Symptom(
             "duplicate-images",
             "warning",
@@ -566,8 +567,8 @@ def few_positives(cohort: Cohort) -> Iterator[Symptom]:
     if "patient" in cohort.images.groups:
         unit = "patients"
         owner = np.unique(cohort.images.groups["patient"], return_inverse=True)[1]
-    counted = ~cohort.references.ignore
-    label, units = cohort.references.label[counted], owner[cohort.references.image[counted]]
+    counts = ~cohort.references.ignore
+    label, units = cohort.references.label[counts], owner[cohort.references.image[counts]]
     rare = []
     for k, name in enumerate(cohort.classes):
         number = len(np.unique(units[label == k]))

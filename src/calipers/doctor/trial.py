@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Try a fix: do predictions meet more references with it than without?
 
-A `Sample` holds the predictions of one model as they were delivered, before any rule: boxes may be
-broken, images and classes unknown. A fix makes another sample of it. `overlaps` says for every
+`RawPredictions` are those of one model as they were delivered, before any rule: boxes may be
+broken, images and classes unknown. A fix makes another sample of them. `overlaps` says for every
 reference how well the best prediction of its class meets it, and `convincing` compares two such
 columns reference by reference: a sound model loses by every change, a poor one wins as often as it
 loses, and a misread one wins nearly everywhere. So nothing is guessed from the look of numbers.
 
-`box_trials` lists the ways in which boxes are misread: formats, axes, scale, mirrored. The checks of
-`calipers.doctor.symptoms` and the warnings of an evaluation whose AP is near 0 use them
+`box_trials` lists the ways in which boxes are misread: formats, axes, scale, mirrored. The checks
+of `calipers.doctor.symptoms` and the warnings of an evaluation whose AP is near 0 use them
 (`suspected_boxes`).
 """
 
@@ -43,7 +43,7 @@ INPUT_SIDES = (224, 256, 320, 384, 416, 448, 512, 640, 768, 800, 896, 1024, 1280
 
 
 @dataclass(frozen=True)
-class Sample:
+class RawPredictions:
     """The predictions of a model as delivered: a row each; -1 for an unknown image or class."""
 
     image: I64
@@ -59,7 +59,7 @@ class Sample:
         return len(self.label)
 
     @classmethod
-    def of(cls, predictions: Predictions, box_format: str = "xyxy") -> Sample:
+    def of(cls, predictions: Predictions, box_format: str = "xyxy") -> RawPredictions:
         """Return the sample of a checked table, as if its boxes came in a format."""
         boxes = from_corners(predictions.boxes, box_format)
         image, label = predictions.image, predictions.label.astype(np.int64)
@@ -73,7 +73,7 @@ class Sample:
             return to_corners(self.boxes, self.box_format, per_box)[0]
 
 
-def overlaps(cohort: Cohort, sample: Sample, *, by_class: bool = True) -> F64:
+def overlaps(cohort: Cohort, sample: RawPredictions, *, by_class: bool = True) -> F64:
     """Return for every counted reference the IoU of the best prediction, of its class if asked."""
     references = cohort.references
     corners = sample.corners(cohort.images.size)
@@ -132,16 +132,16 @@ def _by_chance(wins: int, n: int) -> float:
     return sum(comb(n, k) for k in range(wins, n + 1)) / 2.0**n
 
 
-class Trial(NamedTuple):
+class BoxTrial(NamedTuple):
     """One way in which boxes may have been misread, with the sample that is read rightly."""
 
     code: str
     words: str  # what the boxes are, after "boxes are"
-    sample: Sample
+    sample: RawPredictions
     box_format: str | None  # that reads them rightly, if a format is all
 
 
-def box_trials(cohort: Cohort, sample: Sample) -> Iterator[Trial]:
+def box_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial]:
     """Yield the ways in which boxes may have been misread, the plainest first."""
     suffixes = [""]
     if np.isfinite(cohort.images.size).all():
@@ -151,31 +151,31 @@ def box_trials(cohort: Cohort, sample: Sample) -> Iterator[Trial]:
             name = layout + suffix
             if name != sample.box_format:
                 code = "boxes-normalised" if suffix else "box-format"
-                yield Trial(code, name, replace(sample, box_format=name), name)
+                yield BoxTrial(code, name, replace(sample, box_format=name), name)
     for layout in dict.fromkeys([sample.box_format, *LAYOUTS]):
         words = "x and y swapped"
         if layout != sample.box_format:
             words += f", and {layout}"
         boxes = replace(sample, box_format=layout)
-        yield Trial("axes-swapped", words, _moved(cohort, boxes, _swap), None)
+        yield BoxTrial("axes-swapped", words, _moved(cohort, boxes, _swap), None)
     for factor in SCALES:
         words = (
             f"at 1/{factor:g} of the resolution" if factor > 1 else f"{1 / factor:g} times as large"
         )
-        yield Trial("resolution", words, _moved(cohort, sample, _scale(factor)), None)
+        yield BoxTrial("resolution", words, _moved(cohort, sample, _scale(factor)), None)
     if len(suffixes) > 1:
         for side in INPUT_SIDES:
             words = f"on images resized to {side} x {side}"
             resized = _moved(cohort, sample, _scale_from(side))
-            yield Trial("resolution", words, resized, None)
+            yield BoxTrial("resolution", words, resized, None)
         for axis, words in ((1, "upside down (y counted from below)"), (0, "mirrored left-right")):
-            yield Trial("mirrored", words, _moved(cohort, sample, _mirror(axis)), None)
+            yield BoxTrial("mirrored", words, _moved(cohort, sample, _mirror(axis)), None)
 
 
 Move = Callable[[F64, F64], F64]  # corners and image sizes of boxes -> corners
 
 
-def _moved(cohort: Cohort, sample: Sample, move: Move) -> Sample:
+def _moved(cohort: Cohort, sample: RawPredictions, move: Move) -> RawPredictions:
     sizes = cohort.images.size[sample.image]
     corners = move(sample.corners(cohort.images.size), sizes)
     return replace(sample, boxes=corners, box_format="xyxy")
@@ -185,7 +185,7 @@ def _swap(corners: F64, sizes: F64) -> F64:
     half = corners.shape[1] // 2
     order = np.arange(2 * half)
     order[[0, 1, half, half + 1]] = [1, 0, half + 1, half]
-    return corners[:, order]
+    return np.ascontiguousarray(corners[:, order])
 
 
 def _scale(factor: float) -> Move:
@@ -196,7 +196,7 @@ def _scale_from(side: int) -> Move:
     def move(corners: F64, sizes: F64) -> F64:
         factor = np.ones_like(sizes)
         factor[:, :2] = sizes[:, :2] / side
-        return corners * np.concatenate([factor, factor], axis=1)
+        return np.asarray(corners * np.concatenate([factor, factor], axis=1))
 
     return move
 
@@ -212,28 +212,28 @@ def _mirror(axis: int) -> Move:
     return move
 
 
-class Verdict(NamedTuple):
+class BoxVerdict(NamedTuple):
     """A trial that convinced, and the shares of references met without and with it."""
 
-    trial: Trial
+    trial: BoxTrial
     share_before: float
     share_after: float
 
 
-def best_trial(cohort: Cohort, sample: Sample) -> Verdict | None:
+def best_trial(cohort: Cohort, sample: RawPredictions) -> BoxVerdict | None:
     """Return the fix of the boxes with which most references are met, if one convinces."""
     # Places only: classes may be numbered wrongly at the same time.
     before = overlaps(cohort, sample, by_class=False)
     n = len(sample)
     if share_met(before, n) >= SOUND or not len(before):
         return None
-    best: Verdict | None = None
+    best: BoxVerdict | None = None
     for trial in box_trials(cohort, sample):
         after = overlaps(cohort, trial.sample, by_class=False)
         share = share_met(after, n)
         # A later trial must be clearly better: formats come before stranger explanations.
         if convincing(before, after, n) and (best is None or share > 1.1 * best.share_after):
-            best = Verdict(trial, share_met(before, n), share)
+            best = BoxVerdict(trial, share_met(before, n), share)
     return best
 
 
@@ -244,7 +244,7 @@ def suspected_boxes(cohort: Cohort, model: str) -> str | None:
     """
     predictions = cohort.predictions(model)
     for layout in LAYOUTS:
-        verdict = best_trial(cohort, Sample.of(predictions, layout))
+        verdict = best_trial(cohort, RawPredictions.of(predictions, layout))
         if verdict is not None:
             words = verdict.trial.words
             if verdict.trial.box_format is not None:
