@@ -227,7 +227,8 @@ def score_range(case: Case) -> Iterator[Symptom]:
     if not beyond.any():
         return
     examples = few([f"{value:g}" for value in np.unique(score[beyond])[:MOST_EXAMPLES].tolist()])
-    is_percent = score.min() >= 0 and 1 < score.max() <= PERCENT and beyond.mean() > 0.5
+    # Scores from 0 to 7 may be anything; as they are, they rank all the same.
+    is_percent = score.min() >= 0 and 20 < score.max() <= PERCENT and beyond.mean() > 0.5
     if is_percent:
         yield Symptom(
             "score-percent",
