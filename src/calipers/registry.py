@@ -74,6 +74,7 @@ METRICS: Mapping[str, str] = {
     "case-auroc": "calipers.metrics.case_level:CaseAuroc",
     "picai-score": "calipers.metrics.case_level:PicaiScore",
     "error-types": "calipers.metrics.error_types:ErrorTypes",
+    "tide-average-precision": "calipers.metrics.error_types:TideAveragePrecision",
 }
 
 # Kinds of intervals; `calipers.statistics.intervals` makes them.

@@ -84,10 +84,12 @@ def test_tables_sentences_and_a_ranking(compare):
         "overpredicts is better than misses-small in AP@0.5: 0.948 against 0.671, a difference of "
         "27.8 points" in said.out
     )
-    assert "Holm over 2; 80 patients)." in said.out
+    assert "max-t over 2; 80 patients)." in said.out
     assert "misses-small is better than overpredicts in F1@0.5" in said.out
     assert lines[-4].split()[:3] == ["1", "overpredicts", "0.948"]
-    assert lines[-1].startswith("overpredicts is first in AP@0.5, and in 100 % of 200 replicates.")
+    assert lines[-1].startswith(
+        "overpredicts is first in AP@0.5, and in 100 % of 200 bootstrap replicates"
+    )
     assert "120 images, 189 references, 2 models; protocol overview" in said.err
 
 

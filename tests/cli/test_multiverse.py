@@ -125,7 +125,7 @@ def test_a_grid_comes_from_a_file_and_options_replace_its_choices(multiverse, tm
     [
         (["--metric", "APP"], "did you mean 'AP'"),
         (["--criterion", "box-uoi"], "did you mean 'box-iou'"),
-        (["--grid", "none.toml"], "a readable TOML file"),
+        (["--grid", "none.toml"], "a TOML file"),
         (["-o", ""], "-o needs the name of a folder"),
     ],
 )

@@ -40,7 +40,7 @@ def test_a_table_per_metric_a_column_per_model_and_the_finding(calipers, files) 
     assert ["AP", "at", "threshold", "ours", "theirs"] in lines
     assert ["F1", "at", "threshold", "ours", "theirs"] in lines
     assert ["0.5", "0.800", "0.286"] in lines
-    assert "ours has the best F1 at every threshold." in said.out
+    assert "On these images ours has the best F1 at every threshold." in said.out
     assert "n = 4 images, 5 references; protocol overview." in said.out
 
 

@@ -172,6 +172,7 @@ def test_the_document_says_whom_the_intervals_speak_for(
         "level",
         "replicates",
         "seed",
+        "interval_rules",
         "beside",
         "groups",
         "each",

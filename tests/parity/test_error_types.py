@@ -178,6 +178,8 @@ def protocol_of(criterion: str, limits: tuple[float, float]) -> cal.Protocol:
             'kind = "error-types"',
             f"background = {limits[0]}",
         ]
+    lines += ["[[metric]]", 'name = "AP"', 'kind = "tide-average-precision"']
+    lines += [f"background = {limits[0]}"]
     return cal.Protocol.from_toml("\n".join(lines))
 
 
@@ -190,6 +192,7 @@ def assert_equals_tidecv(seed: int, mode: str, limits: tuple[float, float] = (0.
     criterion = "box-iou" if mode == "box" else "mask-iou"
     cohort = cohort_of(images, n_classes, masks=mode == "mask")
     found = cal.evaluate(cohort, protocol_of(criterion, limits), ci=False)
+    assert found["AP"].value == pytest.approx(run.ap / 100, abs=1e-12), seed
     for kind, count in run.count_errors().items():
         assert found[f"errors/{NAMES[kind.short_name]}"].value == count, (seed, kind.short_name)
     for theirs, ours in NAMES.items():

@@ -85,7 +85,7 @@ def test_our_resamples_give_the_interval_of_scipys(kernel_route: str) -> None:
         assert ours.high == pytest.approx(theirs.high, abs=6 * ours.mc_error[1])
 
 
-def test_where_scipy_has_nan_there_is_a_reason() -> None:
+def test_where_scipy_has_nan_units_are_counted() -> None:
     x = np.full(20, 0.5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -100,7 +100,8 @@ def test_where_scipy_has_nan_there_is_a_reason() -> None:
         method="bca",
         jackknife=np.full((20, 1), 0.5),
     )
-    assert (ours.low, ours.high, ours.flags) == (0.5, 0.5, ("identical_units",))
+    assert (ours.method, ours.flags) == ("score-t", ("identical_units",))
+    assert ours.low < 0.5 < ours.high
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.99])

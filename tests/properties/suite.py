@@ -112,6 +112,8 @@ CASES = [
         Case("error-types", {"gain": of}, {"ties": "coco"}, perfect=0.0)
         for of in ("cls", "loc", "fp", "fn", "empty")
     ),
+    Case("tide-average-precision", {}, {"ties": "coco"}),
+    Case("tide-average-precision", {"max_dets": 2}, {"ties": "block"}, perfect=NAN),
     Case("error-types", {"gain": "bkg", "max_dets": 2}, {"ties": "block"}, perfect=NAN),
     Case(
         "error-types",

@@ -36,7 +36,7 @@ def test_ranks_share_ties(found):
 def test_the_curve_rises_and_marks_the_base(found):
     figure = found.figure("curve")
     zero, line = figure.lines
-    assert figure.title == "a is better than b in 25 % of 4 configurations"
+    assert figure.title == "a has a better value than b in 25 % of 4 configurations"
     assert line.y.tolist() == [-1, -1, 0, 1]
     assert line.marks == (3,)
     assert line.low is None

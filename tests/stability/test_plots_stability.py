@@ -118,8 +118,12 @@ def test_intervals_of_the_share_of_units_are_no_bars():
     same = cal.stability(
         np.tile(np.random.default_rng(0).random((1, 12, 9)), (3, 1, 1)), replicates=100
     )
-    assert same["APJ"].method == "clopper-pearson-units"
+    assert same["APJ"].method == "score-t"
     value, low, high = ends([same["APJ"]])
+    assert (value.tolist(), high.tolist()) == ([1.0], [1.0])
+    assert low[0] < 1.0
+    before = replace(same["APJ"], method="clopper-pearson-units")  # as version 0.1 stored it
+    value, low, high = ends([before])
     assert value.tolist() == [1.0]
     assert np.isnan(low).all()
     assert np.isnan(high).all()

@@ -387,10 +387,10 @@ def in_words(flags: Sequence[str], unit: str, n_units: int) -> list[str]:
     sentences = {
         "few_units": f"some values are based on few units ({n_units} {plural(unit)} in total): "
         "their intervals are rough",
-        "few_errors": "where few units show an error, or nearly all, the interval counts units "
-        "and objects instead of trusting the spread of replicates (score-t)",
-        "identical_units": "an interval of width 0 means that all units are alike, not that the "
-        "value is certain",
+        "few_errors": "where fewer than 5 units show an error, the interval is a score interval "
+        "that counts units (score-t, marked * in tables)",
+        "identical_units": "where all units are alike, their number alone makes the interval "
+        "(marked § in tables)",
     }
     return [sentence for flag, sentence in sentences.items() if flag in flags]
 

@@ -90,7 +90,13 @@ def rating_estimates(
             interval = replace(interval, reason="too_few_units")
         return interval if interval.reason is None else replace(interval, bias=NAN)
 
-    column = Column(values, replicates, counts, support, bounds=bounds, method=method)
+    # Shares have units in error. Other scores end at 1 by themselves: over 20 to 40 patients with 4
+    # to 6 % errors the t interval covered kappa, AC1, MCC and balanced accuracy in .94 to .98 of
+    # 500 simulations although many replicates lay at 1.
+    are_shares = all(entry.n_error is not None for entry in support)
+    column = Column(
+        values, replicates, counts, support, bounds=bounds, method=method, score=are_shares
+    )
     result = column_estimates(column, how.units, how.level, amend)
     flags: set[str] = set()
     for estimate in result:

@@ -128,11 +128,11 @@ class Evaluation(Document):
             "unit": units.name,
             "n_units": units.number,
             "generalises_to": units.generalises_to(),
-            "interval_rules": INTERVAL_RULES,
             "interval": p.interval if replicates else None,
             "level": p.level,
             "replicates": replicates,
             "seed": p.seed,
+            "interval_rules": INTERVAL_RULES,
         }
 
     @cached_property

@@ -9,6 +9,8 @@
 ``dAP/fp``, ``dAP/fn``, ``dAP/empty``
     gained without any false alarm, without any reference that is not found, and without the false
     alarms on images that have no reference. The last one is not of TIDE.
+``AP@0.5`` (kind ``tide-average-precision``)
+    the average precision from which the gains are counted.
 ``errors/cls`` to ``errors/miss``
     how many mistakes there are of a kind. In an ignored region a mistake is counted too, as the
     authors' code does, though it costs nothing.
@@ -264,18 +266,39 @@ def gains(evidence: Mistakes, weights: I64, *, blocks: bool) -> F64:
     point; else they are walked through in input order, after mending those that were mistakes
     first, as the authors' code does.
     """
+    every, references = _averaged(evidence, weights, blocks=blocks)
+    # Mending can lower an AP by rounding, or by a class that leaves the mean.
+    gain = np.maximum(every[:, [SLOTS[name] for name in GAINS]] - every[:, :1], 0.0)
+    return np.asarray(np.where(references[:, :, None] > 0, np.moveaxis(gain, 1, 2), np.nan))
+
+
+def precision(evidence: Mistakes, weights: I64, *, blocks: bool) -> F64:
+    """Return (R, 1 + n_classes): the AP from which the gains are counted, as the authors' code has
+    it; NaN without references.
+    """
+    every, references = _averaged(evidence, weights, blocks=blocks)
+    return np.asarray(np.where(references > 0, every[:, 0], np.nan))
+
+
+def _averaged(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64, I64]:
+    """Return (R, 10, 1 + K) average precisions, the mean over classes first, and (R, 1 + K) weights
+    of the references.
+    """
+    last = evidence.cache.get(("averaged", blocks))
+    # By identity: blocks of weights are worked off one after the other, and never changed.
+    if last is not None and last[0] is weights:
+        return last[1], last[2]
     precisions, exists, positives = _precisions(evidence, weights, blocks=blocks)
     per_class = np.where(np.isnan(precisions), 0.0, precisions)
     number = exists.sum(axis=2)
     mean = np.divide(
         (per_class * exists).sum(axis=2), number, out=np.zeros(number.shape), where=number > 0
     )
-    every = np.concatenate([mean[:, :, None], per_class], axis=2)  # (R, views, 1 + K)
+    every = np.concatenate([mean[:, :, None], per_class], axis=2)
     references = positives[:, 0]
     references = np.concatenate([references.sum(axis=1, keepdims=True), references], axis=1)
-    # Mending can lower an AP by rounding, or by a class that leaves the mean.
-    gain = np.maximum(every[:, [SLOTS[name] for name in GAINS]] - every[:, :1], 0.0)
-    return np.asarray(np.where(references[:, :, None] > 0, np.moveaxis(gain, 1, 2), np.nan))
+    evidence.cache["averaged", blocks] = weights, every, references
+    return every, references
 
 
 def counts(evidence: Mistakes, weights: I64) -> F64:
@@ -421,7 +444,7 @@ class ErrorTypes:
     """What each kind of mistake costs, and how many there are."""
 
     own_matching = True
-    own_options = OPTIONS
+    own_options: tuple[str, ...] = OPTIONS
     defaults = FROM_PROTOCOL
     facts = Facts(
         id="error-types@1",
@@ -448,14 +471,7 @@ class ErrorTypes:
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         for plan in plans:
             check_options(plan, (*OPTIONS, *FROM_PROTOCOL))
-            check_number(plan, "background", above=0.0)
-            check_number(plan, "foreground", above=0.0)
-        recipes = {_recipe(plan) for plan in plans}
-        if len(recipes) > 1:
-            names = ", ".join(plan.name for plan in plans)
-            raise UsageError(f"{names}: error types must share their limits and criterion")
-        self.recipe = next(iter(recipes))
-        _check_recipe(plans[0].name, self.recipe)
+        self.recipe = shared_recipe(plans)
         self.plans = tuple(plans)
         self.quantities = tuple(_quantity(plan) for plan in plans)
         names_of: dict[str, list[str]] = {"gain": [], "count": []}
@@ -534,6 +550,80 @@ class ErrorTypes:
             columns = [needed, tried, wrong] if gain else [every, every, wrong]
             table[:, k] = np.stack(columns, axis=1)
         return table
+
+
+class TideAveragePrecision(ErrorTypes):
+    """The average precision from which the gains of the error types are counted."""
+
+    own_options = OPTIONS[2:]
+    facts = Facts(
+        id="tide-ap@1",
+        swap=False,
+        word="average precision (TIDE)",
+        meaning=(
+            "The average precision from which the gains of the error types are counted: the mean "
+            "interpolated precision at the recalls 0/100 to 100/100. Unlike COCO's it averages "
+            "over all classes that have references or predictions, takes at most 100 predictions "
+            "of an image instead of 100 of each class, and reaches a recall exactly."
+        ),
+        citations=ErrorTypes.facts.citations,
+        page="explanation/error-types.md",
+    )
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        for plan in plans:
+            check_options(plan, (*self.own_options, *FROM_PROTOCOL))
+        self.recipe = shared_recipe(plans)
+        self.plans = tuple(plans)
+        names = tuple(plan.name for plan in plans)
+        self.facts = replace(
+            self.facts,
+            names=names,
+            ids=(self.facts.id,) * len(names),
+            per_class=self.recipe.within_class,
+            class_means=frozenset(names),
+            rough=frozenset(names),
+        )
+
+    def value(self, evidence: Mistakes, weights: I64) -> F64:
+        """Return (R, 1 + n_classes, n_names)."""
+        columns = []
+        for plan in self.plans:
+            blocks = plan.options.get("ties", "coco") == "block"
+            columns.append(precision(evidence, weights, blocks=blocks))
+        return np.stack(columns, axis=2)
+
+    def support(self, evidence: Mistakes, unit: I64, n_units: int) -> I64:
+        """Return (1 + n_classes, n_names, 3): units with references, with any object, with a
+        mistake.
+        """
+        real = evidence.counted_references
+        needed, tried, wrong = (UnitMarks(n_units, evidence.n_classes) for _ in range(3))
+        for marks in (needed, tried):
+            marks.add(unit[evidence.reference_image[real]], evidence.reference_label[real])
+        present = evidence.prediction_kind != 0
+        of_prediction = unit[evidence.prediction_image]
+        tried.add(of_prediction[present], evidence.prediction_label[present])
+        missed = real & (evidence.reference_kind != RIGHT)
+        wrong.add(unit[evidence.reference_image[missed]], evidence.reference_label[missed])
+        alarms = evidence.counted_predictions & (evidence.prediction_kind != RIGHT)
+        wrong.add(of_prediction[alarms], evidence.prediction_label[alarms])
+        counts = np.stack([needed.counts(), tried.counts(), wrong.counts()], axis=1)
+        return np.repeat(counts[:, None], len(self.plans), axis=1)
+
+
+def shared_recipe(plans: Sequence[MetricPlan]) -> ErrorRecipe:
+    """Return the recipe of some plans, which must be the same."""
+    for plan in plans:
+        check_number(plan, "background", above=0.0)
+        check_number(plan, "foreground", above=0.0)
+    recipes = {_recipe(plan) for plan in plans}
+    if len(recipes) > 1:
+        names = ", ".join(plan.name for plan in plans)
+        raise UsageError(f"{names}: error types must share their limits and criterion")
+    recipe = next(iter(recipes))
+    _check_recipe(plans[0].name, recipe)
+    return recipe
 
 
 def _table(evidence: Mistakes, weights: I64, what: str, blocks: bool) -> F64:

@@ -291,11 +291,11 @@ def _on_intervals(result: MonitorEvaluation) -> Iterator[str]:
             "threshold rests on the few of them with the lowest scores, and the value is optimistic"
         )
     if "few_units" in flags:
-        yield f"few units behind some values ({n} {plural(unit)} in all): their intervals are rough"
+        yield f"some values rest on few units ({n} {plural(unit)}): their intervals are rough"
     if "few_errors" in flags:
         yield (
-            "where few units are in error, or nearly all, the interval counts units and images "
-            "instead of trusting the spread of replicates (score-t)"
+            "where fewer than 5 units are in error, or nearly all, the interval is a score "
+            "interval that counts units (score-t)"
         )
 
 

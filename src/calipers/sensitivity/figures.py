@@ -80,8 +80,8 @@ def sweep_figure(sweep: Sweep, metric: str | None = None, *, model: str | None =
     >>> import calipers as cal
     >>> from calipers.sensitivity.figures import sweep_figure
     >>> result = cal.sweep(cal.demo_cohort(), "AP@0.5", {"threshold": [0.1, 0.5, 0.9]}, ci=False)
-    >>> sweep_figure(result).title
-    'The best model depends on the threshold: overpredicts first, misses-small from 0.9 on'
+    >>> sweep_figure(result).title.split(": ")[1]
+    'overpredicts first, misses-small from 0.9 on'
     """
     for what, name, names in (("metric", metric, sweep.metrics), ("model", model, sweep.models)):
         if name is not None and name not in names:
@@ -163,21 +163,24 @@ def who_is_best(
     if len(always):
         alone = len(always) == 1 and int(ahead.sum(axis=0).max()) == 1
         ties = "" if alone else ", at some with others"
-        return f"{short_name(models[int(always[0])])} has the best {metric} {everywhere}{ties}"
+        leader = short_name(models[int(always[0])])
+        return f"On these images {leader} has the best {metric} {everywhere}{ties}"
     leaders = [models[int(k)] for k in np.argmax(ahead, axis=0)]
     if not axis.numeric:
         clauses = []
         for model, points in _by_leader(leaders).items():
             values_here = _join([axis.values[k] for k in points])
             clauses.append(f"{short_name(model)} with {values_here}")
-        return f"The best model depends on the {short(axis)}: {'; '.join(clauses)}"
+        return f"On these images the best model depends on the {short(axis)}: {'; '.join(clauses)}"
     x = [axis.values[k] for k in order]
     turns = _turns(leaders, ahead, models)
     clauses = [f"{short_name(turns[0][0])} first"]
     for model, k in turns[1 : 1 + MOST_TURNS]:
         clauses.append(f"{short_name(model)} from {x[k]:g} on")
     more = ", then it changes again" if len(turns) > 1 + MOST_TURNS else ""
-    return f"The best model depends on the {short(axis)}: {', '.join(clauses)}{more}"
+    return (
+        f"On these images the best model depends on the {short(axis)}: {', '.join(clauses)}{more}"
+    )
 
 
 def _turns(
@@ -508,7 +511,7 @@ def curve(result: Multiverse) -> Curves:
         f"{_curve_band(result)}"
     )
     return Curves(
-        f"{short_name(best)} is better than {short_name(second)} in {share} of "
+        f"{short_name(best)} has a better value than {short_name(second)} in {share} of "
         f"{len(order)} configurations",
         Axis("configurations, from lowest to highest difference", 1.0, max(2.0, float(len(order)))),
         Axis("difference of the metric"),

@@ -314,7 +314,10 @@ class ClassSample:
         The replicates of a class that m units have vary by ``(m - 1) / m`` too little, not by
         ``(K - 1) / K`` as a mean over many units does; and a class whose few references all fared
         alike does not vary at all. So every class has at least the variance of a share of its
-        references, at its value drawn towards the mean as if by `PRIOR_REFERENCES` more.
+        references, at its value drawn towards the mean as if by `PRIOR_REFERENCES` more. That
+        is wide for means over thresholds, which vary less than a share; but only with it they held
+        the truth as often as they should (.91 to .97 in six designs; .84 to .91 with a floor for
+        classes in fewer than 5 units only).
 
         In 16 simulated designs with 5 to 20 classes, of which up to 11 had references in fewer
         than 5 patients, intervals covered AP in .885 to .995 of the cases with it, in .705 to .96

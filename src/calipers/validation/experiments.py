@@ -199,7 +199,7 @@ EXPERIMENTS: tuple[CoverageExperiment, ...] = (
     *(CoverageExperiment(d.name, partial(map_cells, d)) for d in MAPS),
 )
 # Experiments of other packages, "module:object", an iterable of `CoverageExperiment` each.
-OTHERS: tuple[str, ...] = ()
+OTHERS: tuple[str, ...] = ("calipers.validation.features:EXPERIMENTS",)
 
 
 def experiments() -> Iterator[CoverageExperiment]:

@@ -168,6 +168,9 @@ def object_cells(
             tally.add(estimate.value, estimate.low, estimate.high)
     cells = []
     for tally, quantity in zip(tallies, quantities):
+        # Where no mistake of a kind ever occurs, there is nothing to estimate.
+        if not any(tally.values) and not tally.truth:
+            continue
         name = quantity.metric if quantity.row == 0 else f"{quantity.metric}, one class"
         cells.append(tally.cell(quantity.family, name, design.name, units))
     return cells

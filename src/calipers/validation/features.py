@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Coverage of the intervals of monitors and of mixed models, in data whose truth is known.
+
+Monitors: the alarm scores of patients' images are normal, higher where an alarm is wanted, and
+images of a patient are alike. Mixed models: rows in images of patients of centres, with a term of
+rows (small or large) and one of centres (region), and normal effects of every level.
+
+`calipers.validation.experiments` lists both among its `OTHERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from calipers.monitors.evaluate import evaluate_monitor
+from calipers.monitors.result import MonitorEvaluation
+from calipers.monitors.scope import Scope
+from calipers.regression.mixed import mixed_model
+from calipers.statistics.weights import Units
+from calipers.validation.cells import CoverageCell, Effort, Tally
+from calipers.validation.experiments import CoverageExperiment
+
+QUANTITIES = ("AUROC", "AUPR", "AURC", "FPR95", "sensitivity", "specificity", "precision")
+# FPR95 has an interval only from 100 wanted images on.
+MANY_WANTED = 120
+
+
+@dataclass(frozen=True)
+class MonitorDesign:
+    """Data sets of alarm scores of one kind."""
+
+    name: str
+    patients: int
+    images: int  # of a patient
+    failing: float  # share of the images on which an alarm is wanted
+    separation: float  # of the scores, in standard deviations
+    likeness: float = 0.3
+    threshold: float = 1.0
+
+
+def monitor_cells(design: MonitorDesign, effort: Effort) -> list[CoverageCell]:
+    """Return the cells of a design of monitors."""
+    rng = np.random.Generator(np.random.Philox(key=[effort.seed, design.patients]))
+    n = design.patients * design.images
+    code = np.repeat(np.arange(design.patients), design.images)
+    large = replace(design, patients=design.patients * effort.large(n))
+    truth = _monitored(large, rng, ci=False)
+    tallies = [Tally(truth.get(name).value) for name in QUANTITIES]
+    for number in range(effort.simulations + effort.extra):
+        with_interval = number < effort.simulations
+        result = _monitored(
+            design, rng, ci=with_interval, replicates=effort.replicates, seed=number
+        )
+        for tally, name in zip(tallies, QUANTITIES):
+            estimate = result.get(name)
+            if with_interval:
+                tally.add(estimate.value, estimate.low, estimate.high)
+            else:
+                tally.add_value(estimate.value)
+    units = Units.of("patient", code, n)
+    cells = []
+    for tally, name in zip(tallies, QUANTITIES):
+        if name == "FPR95" and n * design.failing < MANY_WANTED:
+            continue
+        cells.append(tally.cell("monitors", name, design.name, units))
+    return cells
+
+
+def _monitored(
+    design: MonitorDesign,
+    rng: np.random.Generator,
+    *,
+    ci: bool,
+    replicates: int = 2000,
+    seed: int = 0,
+) -> MonitorEvaluation:
+    """Return the evaluation of one simulated data set, at a threshold that was fixed before."""
+    n = design.patients * design.images
+    patient = np.repeat(np.arange(design.patients), design.images)
+    # Failures and scores both depend on the patient: some patients are hard.
+    hard = rng.standard_normal(design.patients)[patient]
+    own = rng.standard_normal(n)
+    difficulty = np.sqrt(design.likeness) * hard + np.sqrt(1 - design.likeness) * own
+    cut = np.quantile(rng.standard_normal(100_000), 1 - design.failing)
+    is_wanted = difficulty > cut
+    noise = np.sqrt(design.likeness) * rng.standard_normal(design.patients)[patient]
+    noise = noise + np.sqrt(1 - design.likeness) * rng.standard_normal(n)
+    scores = noise + design.separation * is_wanted
+    scope = Scope.from_values((~is_wanted).astype(float), groups={"patient": patient})
+    return evaluate_monitor(
+        scores,
+        scope,
+        threshold=design.threshold,
+        ci=ci,
+        replicates=replicates,
+        seed=seed,
+    )
+
+
+@dataclass(frozen=True)
+class MixedDesign:
+    """Data sets of rows in centres and patients."""
+
+    name: str
+    centres: int
+    patients: int  # of a centre
+    rows: int  # of a patient
+    spread: tuple[float, float, float]  # standard deviations of centre, patient and row
+    effect: float = -0.28  # of a small object
+    region: float = 0.05  # of every second centre
+
+
+def mixed_cells(design: MixedDesign, effort: Effort) -> list[CoverageCell]:
+    """Return the cells of a design of mixed models: both terms, and the correlation in centres."""
+    rng = np.random.Generator(np.random.Philox(key=[effort.seed, design.centres]))
+    variances = np.square(design.spread)
+    names = ("size[small]", "region[south]", "ICC of centres")
+    truths = (design.effect, design.region, float(variances[0] / variances.sum()))
+    tallies = [Tally(truth) for truth in truths]
+    for _ in range(effort.simulations):
+        columns = _rows(design, rng)
+        model = mixed_model(columns, "iou ~ size + region", ["centre", "patient"])
+        for tally, name in zip(tallies, names[:2]):
+            coefficient = model[name]
+            tally.add(coefficient.value, coefficient.low, coefficient.high)
+        component = next(one for one in model.components if one.name == "centre")
+        icc = np.nan if component.icc is None else component.icc
+        tallies[2].add(icc, component.icc_low, component.icc_high)
+    units = Units.of("centre", np.arange(design.centres), design.centres)
+    cells = []
+    for tally, name in zip(tallies, names):
+        cells.append(tally.cell("mixed models", name, design.name, units))
+    return cells
+
+
+def _rows(design: MixedDesign, rng: np.random.Generator) -> dict[str, Sequence[object]]:
+    """Return the table of one simulated data set."""
+    n_patients = design.centres * design.patients
+    n = n_patients * design.rows
+    patient = np.repeat(np.arange(n_patients), design.rows)
+    centre = patient // design.patients
+    small = rng.random(n) < 0.4
+    south = centre % 2 == 1
+    sd_centre, sd_patient, sd_row = design.spread
+    iou = 0.75 + design.effect * small + design.region * south
+    iou = iou + sd_centre * rng.standard_normal(design.centres)[centre]
+    iou = iou + sd_patient * rng.standard_normal(n_patients)[patient]
+    iou = iou + sd_row * rng.standard_normal(n)
+    return {
+        "iou": iou.tolist(),
+        "size": np.where(small, "small", "large").tolist(),
+        "region": np.where(south, "south", "north").tolist(),
+        "centre": [f"c{k}" for k in centre.tolist()],
+        "patient": [f"p{k}" for k in patient.tolist()],
+    }
+
+
+MONITORS = (
+    MonitorDesign("100 patients x 2, a third fails", 100, 2, 0.33, 1.2),
+    MonitorDesign("40 patients x 3, a fifth fails", 40, 3, 0.2, 1.5),
+    MonitorDesign("30 patients x 10, good monitor", 30, 10, 0.45, 2.5),
+)
+MIXED = (
+    MixedDesign("6 centres x 10 patients x 3", 6, 10, 3, (0.06, 0.08, 0.12)),
+    MixedDesign("12 centres x 6 patients x 3", 12, 6, 3, (0.04, 0.08, 0.12)),
+    MixedDesign("24 centres x 4 patients x 2", 24, 4, 2, (0.08, 0.06, 0.12)),
+)
+EXPERIMENTS: tuple[CoverageExperiment, ...] = (
+    *(CoverageExperiment(design.name, partial(monitor_cells, design)) for design in MONITORS),
+    *(CoverageExperiment(design.name, partial(mixed_cells, design)) for design in MIXED),
+)
