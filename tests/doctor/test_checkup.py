@@ -126,7 +126,7 @@ def test_an_evaluation_near_zero_says_what_it_suspects(folder, capsys):
     saved_documents(pair, folder)
     code, out, err = said(capsys, "evaluate", "refs.json", "preds.json", "--no-ci")
     assert code == 0
-    assert err.count("at 1/2 of the resolution") == 1
+    assert err.count("at 0.5 times the resolution") == 1
     _, out, _ = said(capsys, "evaluate", "refs.json", "preds.json", "--no-ci", "--json")
     assert any("calipers doctor" in warning for warning in json.loads(out)["warnings"])
     _, _, err = said(capsys, "evaluate", "sound-refs.json", "sound-preds.json", "--no-ci")

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import fspath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ from calipers.io.read import (
     sniff,
 )
 from calipers.io.reader import ImageList, ObjectPart, Options, ReferenceIndex
+from calipers.io.source import InputFile
 
 # Fields of findings on names that the references lack, by the column that they leave at -1.
 UNKNOWN = {"image": "image", "image_id": "image", "class": "label", "category_id": "label"}
@@ -85,8 +87,8 @@ class Checkup:
         if self.commands:
             lines += ["", "The command that works"]
             lines += [f"  {command}" for command in self.commands]
-        elif self.refused:
-            lines += ["", "No command reads these files as they are: see the findings."]
+        elif any(symptom.level == "error" for symptom in self.findings):
+            lines += ["", "No command evaluates these files as they are: see the findings."]
         return lines
 
 
@@ -119,6 +121,9 @@ def check_files(
 def _check_swapped(inputs: Inputs, error: InputError) -> Checkup:
     """Examine the files in the other order, or raise the error of the given one."""
     (model, other) = next(iter(inputs.predictions.items()))
+    # A name that came from the file goes with the file.
+    if model == Path(fspath(other)).stem:
+        model = Path(fspath(inputs.references)).stem
     swapped = {model: inputs.references}
     try:
         checkup = check_files(other, swapped, inputs.groups, **inputs.reading)
@@ -182,6 +187,7 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
     findings = [*symptoms, *broken]
     pending: list[PendingModel] = []
     cases: list[tuple[str, str, ObjectPart, RawPredictions]] = []
+    unusable: list[FileIntake] = []
     failed = False
     for name, path in inputs.predictions.items():
         try:
@@ -200,11 +206,17 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
             findings += symptoms_of_part
             if is_usable:
                 pending.append((file, model, kind, _Reread(part)))
+            else:
+                unusable.append(_unusable_file(file, model, kind, part, symptoms_of_part))
     refused = bool(failed or symptoms or broken)
     assembled = assemble((opened.input_file, opened.file), pending, opened.groups, options)
+    assembled = _with_files(assembled, unusable)
     cohort = assembled.cohort
     for check in COHORT_CHECKS:
-        findings += check(cohort)
+        of_cohort = list(check(cohort))
+        findings += of_cohort
+        # What is wrong with the references, no option for the predictions mends.
+        failed |= any(symptom.level == "error" for symptom in of_cohort)
     plans = {name: Plan(name) for name in inputs.predictions}
     bare = replace(cohort, models={})
     keys, class_keys = images.keys, opened.file.class_keys
@@ -221,6 +233,25 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
     if not commands and refused:
         commands = lenient_commands(inputs)
     return Checkup(assembled, tuple(findings), tuple(commands), refused, repaired)
+
+
+def _unusable_file(
+    file: InputFile, model: str, kind: str, part: ObjectPart, symptoms: Sequence[Symptom]
+) -> FileIntake:
+    """Return the account of a file of which not a record can be used."""
+    n = part.n_records
+    aside = {symptoms[0].code: n}
+    return FileIntake(
+        file.file, f"predictions of {model}", kind, n, 0, aside, file.sha256, file.size
+    )
+
+
+def _with_files(assembled: Assembled, files: Sequence[FileIntake]) -> Assembled:
+    """Add files to the account of what was read."""
+    cohort, formats = assembled.cohort, assembled.box_formats
+    intake = replace(cohort.intake, files=(*cohort.intake.files, *files))
+    # The format of their boxes is what is in doubt.
+    return Assembled(replace(cohort, intake=intake), (*formats, *("" for _ in files)))
 
 
 def check_submission(path: PathName, **reading: Any) -> Checkup:

@@ -83,7 +83,7 @@ def image_index(names: Sequence[str], cohort: Cohort) -> ImageMatch | None:
             images = _matched(distinct, known_names, rule)
             if images is not None:
                 if how == "type" and position:
-                    return ImageMatch("file", "the id: they are called by file names", images)
+                    return ImageMatch("file", "file names in place of ids", images)
                 return ImageMatch(how, words, images)
     return None
 

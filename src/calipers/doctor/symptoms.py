@@ -124,7 +124,7 @@ def image_names(case: Case) -> Iterator[Symptom]:
         "image-names",
         "error",
         case.file,
-        f"images are named as in the references but for {match.words}",
+        f"names of images differ from those of the references by {match.words}",
         len(match.images),
         len(match.images),
         hint,
@@ -242,8 +242,8 @@ def score_range(case: Case) -> Iterator[Symptom]:
             {},
             replace(case.sample, score=score / PERCENT),
         )
-    # A few scores beyond 1 among probabilities are errors of their records, and stay so.
-    elif beyond.mean() > 0.1:
+    # Some scores beyond 1 among probabilities are errors of their records, and stay so.
+    elif beyond.mean() > 0.5:
         yield Symptom(
             "score-raw",
             "error",
@@ -265,21 +265,19 @@ def boxes(case: Case) -> Iterator[Symptom]:
         return
     trial = verdict.trial
     reading = {}
-    hint = "write the boxes in pixels of the image, x before y, from the upper left corner"
     if trial.box_format is not None:
         reading = {"box_format": (case.reference_format, trial.box_format)}
-        hint = f"read the boxes as {trial.box_format}"
     first_boxes = [np.round(box, 3).tolist() for box in case.sample.boxes[:MOST_EXAMPLES]]
     read_as = f", read as {case.sample.box_format}" if trial.box_format else ""
     yield Symptom(
         trial.code,
         "error",
         case.file,
-        f"boxes are {trial.words}{read_as}: {verdict.share_after:.0%} of the references are met "
+        f"boxes {trial.words}{read_as}: {verdict.share_after:.0%} of the references are met "
         f"with the fix, {verdict.share_before:.0%} without",
         len(case.sample),
         len(case.sample),
-        hint,
+        trial.hint,
         few(first_boxes),
         reading,
         trial.sample,
@@ -314,7 +312,7 @@ def missing_cases(case: Case) -> Iterator[Symptom]:
     counts = np.bincount(image, minlength=case.cohort.n_images)[references > 0]
     silent = np.flatnonzero(references > 0)[counts == 0]
     positive = counts[counts > 0]
-    if len(silent) < 2 or not len(positive) or positive.mean() < 3:
+    if len(silent) < 2 or len(positive) < 5 or positive.mean() < 3:
         return
     if len(silent) <= 3 * (int((counts == 1).sum()) + 1):
         return

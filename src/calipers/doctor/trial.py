@@ -103,7 +103,7 @@ def overlaps(cohort: Cohort, sample: RawPredictions, *, by_class: bool = True) -
     reference, _, iou = overlapping(ours, theirs, references.crowd, n_classes)
     best = np.zeros(len(references))
     np.maximum.at(best, reference, iou)
-    return best[~references.ignore & (references.image % step == 0)]
+    return np.asarray(best[~references.ignore & (references.image % step == 0)])
 
 
 def share_met(best: F64, n_predictions: int) -> float:
@@ -137,40 +137,51 @@ class BoxTrial(NamedTuple):
     """One way in which boxes may have been misread, with the sample that is read rightly."""
 
     code: str
-    words: str  # what the boxes are, after "boxes are"
+    words: str  # what the boxes are, after "boxes"
+    hint: str
     sample: RawPredictions
-    box_format: str | None  # that reads them rightly, if a format is all
+    box_format: str | None = None  # that reads them rightly, if a format is all
 
 
 def box_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial]:
     """Yield the ways in which boxes may have been misread, the plainest first."""
-    suffixes = [""]
-    if np.isfinite(cohort.images.size).all():
-        suffixes.append("-normalised")
-    for suffix in suffixes:
-        for layout in LAYOUTS:
-            name = layout + suffix
-            if name != sample.box_format:
-                code = "boxes-normalised" if suffix else "box-format"
-                yield BoxTrial(code, name, replace(sample, box_format=name), name)
+    has_sizes = bool(np.isfinite(cohort.images.size).all())
+    yield from _format_trials(sample, has_sizes)
     for layout in dict.fromkeys([sample.box_format, *LAYOUTS]):
-        words = "x and y swapped"
+        words = "have x and y swapped"
         if layout != sample.box_format:
-            words += f", and {layout}"
-        boxes = replace(sample, box_format=layout)
-        yield BoxTrial("axes-swapped", words, _moved(cohort, boxes, _swap), None)
+            words += f", and are {layout}"
+        swapped = _moved(cohort, replace(sample, box_format=layout), _swap)
+        yield BoxTrial("axes-swapped", words, "write x before y", swapped)
     for factor in SCALES:
-        words = (
-            f"at 1/{factor:g} of the resolution" if factor > 1 else f"{1 / factor:g} times as large"
-        )
-        yield BoxTrial("resolution", words, _moved(cohort, sample, _scale(factor)), None)
-    if len(suffixes) > 1:
-        for side in INPUT_SIDES:
-            words = f"on images resized to {side} x {side}"
-            resized = _moved(cohort, sample, _scale_from(side))
-            yield BoxTrial("resolution", words, resized, None)
-        for axis, words in ((1, "upside down (y counted from below)"), (0, "mirrored left-right")):
-            yield BoxTrial("mirrored", words, _moved(cohort, sample, _mirror(axis)), None)
+        words = f"are at {1 / factor:g} times the resolution of the references"
+        hint = f"multiply all coordinates by {factor:g}"
+        yield BoxTrial("resolution", words, hint, _moved(cohort, sample, _scale(factor)))
+    if has_sizes:
+        yield from _sized_trials(cohort, sample)
+
+
+def _format_trials(sample: RawPredictions, has_sizes: bool) -> Iterator[BoxTrial]:
+    names = [*LAYOUTS]
+    if has_sizes:
+        names += [f"{layout}-normalised" for layout in LAYOUTS]
+    for name in names:
+        if name != sample.box_format:
+            code = "boxes-normalised" if name.endswith("-normalised") else "box-format"
+            hint = f"read the boxes as {name}"
+            yield BoxTrial(code, f"are {name}", hint, replace(sample, box_format=name), name)
+
+
+def _sized_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial]:
+    for side in INPUT_SIDES:
+        words = f"are on images resized to {side} x {side}"
+        hint = f"multiply x by width / {side} and y by height / {side}"
+        yield BoxTrial("resolution", words, hint, _moved(cohort, sample, _scale_from(side)))
+    upside, mirrored = _moved(cohort, sample, _mirror(1)), _moved(cohort, sample, _mirror(0))
+    below = "count y from the upper border of the image"
+    yield BoxTrial("mirrored", "are upside down", below, upside)
+    left = "count x from the left border of the image"
+    yield BoxTrial("mirrored", "are mirrored left to right", left, mirrored)
 
 
 Move = Callable[[F64, F64], F64]  # corners and image sizes of boxes -> corners
@@ -251,5 +262,5 @@ def suspected_boxes(cohort: Cohort, model: str) -> str | None:
             if verdict.trial.box_format is not None:
                 words += f", but were read as {layout}"
             share = f"{verdict.share_after:.0%} of the references would be met"
-            return f"boxes look as if they are {words} ({share})"
+            return f"it seems that boxes {words} ({share})"
     return None
