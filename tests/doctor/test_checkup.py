@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from calipers.cli.main import run
 from calipers.doctor.checkup import check_files
 from calipers.doctor.spelling import class_index, image_index
 from calipers.errors import InputError, did_you_mean
+from calipers.io.read import read
 from doctor_cases import Tables, demo, documents, saved_documents, saved_tables, tables
 
 
@@ -131,6 +133,41 @@ def test_an_evaluation_near_zero_says_what_it_suspects(folder, capsys):
     assert any("calipers doctor" in warning for warning in json.loads(out)["warnings"])
     _, _, err = said(capsys, "evaluate", "sound-refs.json", "sound-preds.json", "--no-ci")
     assert "calipers doctor" not in err
+
+
+def test_an_evaluation_near_zero_suspects_the_classes(folder, capsys):
+    pair = documents(*demo("misses-small"), folder)
+    for record in pair.predictions["annotations"]:
+        record["category_id"] = record["category_id"] % 4 + 1
+    saved_documents(pair, folder)
+    _, _, err = said(capsys, "evaluate", "refs.json", "preds.json", "--no-ci")
+    assert err.count("met by a box of another class: check the classes") == 1
+
+
+def test_two_files_of_predictions_are_an_error(folder, capsys):
+    sound_tables(folder)
+    code, _, err = said(capsys, "doctor", "preds.csv", "preds.csv")
+    assert (code, "[wrong-role]" in err) == (2, True)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_exit_code_is_that_of_strict_reading(folder, capsys, seed):
+    """Broken cells anywhere: the doctor never fails, and refuses what an evaluation refuses."""
+    pair = sound_tables(folder)
+    generator = random.Random(seed)
+    for rows in (pair.references, pair.predictions):
+        for _ in range(generator.randrange(3)):
+            row = generator.choice(rows)
+            row[generator.choice(list(row))] = generator.choice(
+                ("", "x", "-1", "1e300", "nan", "7")
+            )
+    saved_tables(pair, folder)
+    try:
+        read("refs.csv", {"preds": "preds.csv"})
+        expected = 0
+    except InputError:
+        expected = 2
+    assert said(capsys, "doctor", "refs.csv", "preds.csv")[0] == expected
 
 
 def test_references_that_cannot_be_read_are_an_error(folder, capsys):

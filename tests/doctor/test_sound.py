@@ -14,7 +14,7 @@ import calipers as cal
 from calipers.data.cohort import Cohort
 from calipers.data.objects import row_product
 from calipers.doctor.checkup import check_files
-from calipers.doctor.trial import suspected_boxes
+from calipers.doctor.trial import suspicion
 from calipers.io.write import write
 from random_cohorts import random_cohort
 
@@ -119,4 +119,4 @@ def test_silence(name: str, suffix: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SOUND)
 def test_an_evaluation_suspects_nothing(name: str) -> None:
     cohort, model = SOUND[name]()
-    assert suspected_boxes(cohort, model) is None
+    assert suspicion(cohort, model) is None

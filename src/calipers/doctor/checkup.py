@@ -124,9 +124,9 @@ def _check_swapped(inputs: Inputs, error: InputError) -> Checkup:
     # A name that came from the file goes with the file.
     if model == Path(fspath(other)).stem:
         model = Path(fspath(inputs.references)).stem
-    swapped = {model: inputs.references}
+    swapped = replace(inputs, references=other, predictions={model: inputs.references})
     try:
-        checkup = check_files(other, swapped, inputs.groups, **inputs.reading)
+        checkup = _check_opened(*_open(swapped))
     except CalipersError:
         raise error from None
     if checkup.refused:

@@ -9,7 +9,7 @@ loses, and a misread one wins nearly everywhere. So nothing is guessed from the 
 
 `box_trials` lists the ways in which boxes are misread: formats, axes, scale, mirrored. The checks
 of `calipers.doctor.symptoms` and the warnings of an evaluation whose AP is near 0 use them
-(`suspected_boxes`).
+(`suspicion`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 from calipers.arrays import F64, I64
 from calipers.data.cohort import Cohort
-from calipers.data.objects import Predictions, from_corners, row_all, to_corners
+from calipers.data.objects import LARGEST, Predictions, from_corners, row_all, to_corners
 from calipers.kernels import ragged
 from calipers.kernels.boxes import overlapping
 
@@ -34,6 +34,7 @@ CERTAIN = 1e-4  # probability of so many wins by chance
 FEW, EXACT = 3, 0.8  # so few wins convince if none is lost and the overlaps are nearly perfect
 BEST = 20  # predictions of an image that are compared; a flood of them hits everything
 MOST_ROWS = 20_000  # on the images that are compared; more would cost seconds for the same answer
+NEAR_ZERO = 0.05  # share of references met below which AP is near 0
 SOUND = 0.7  # share of references met from which nothing is tried
 
 LAYOUTS = ("xyxy", "xywh", "cxcywh")
@@ -79,7 +80,8 @@ def overlaps(cohort: Cohort, sample: RawPredictions, *, by_class: bool = True) -
     corners = sample.corners(cohort.images.size)
     low, high = np.split(corners, 2, axis=1)
     with np.errstate(invalid="ignore"):
-        usable = (sample.image >= 0) & (high > low).all(axis=1) & row_all(np.isfinite(corners))
+        in_range = row_all(np.abs(corners) <= LARGEST[low.shape[1]])
+        usable = (sample.image >= 0) & (high > low).all(axis=1) & in_range
     if by_class:
         usable &= sample.label >= 0
     # Of many predictions every k-th image is compared, whatever the boxes are.
@@ -249,18 +251,24 @@ def best_trial(cohort: Cohort, sample: RawPredictions) -> BoxVerdict | None:
     return best
 
 
-def suspected_boxes(cohort: Cohort, model: str) -> str | None:
-    """Return in words how the boxes of a checked model were misread, if that explains them.
-
-    The format in which the file was read is not known here, so each is tried.
+def suspicion(cohort: Cohort, model: str) -> str | None:
+    """Return in words why a checked model meets hardly a reference, if its classes or the way in
+    which its boxes were read explain that.
     """
     predictions = cohort.predictions(model)
+    sample = RawPredictions.of(predictions)
+    n = len(sample)
+    placed, right = overlaps(cohort, sample, by_class=False), overlaps(cohort, sample)
+    if share_met(right, n) < NEAR_ZERO and convincing(right, placed, n):
+        share = share_met(placed, n)
+        return f"{share:.0%} of the references are met by a box of another class: check the classes"
+    # The format in which the file was read is not known here, so each is tried.
     for layout in LAYOUTS:
         verdict = best_trial(cohort, RawPredictions.of(predictions, layout))
         if verdict is not None:
             words = verdict.trial.words
             if verdict.trial.box_format is not None:
                 words += f", but were read as {layout}"
-            share = f"{verdict.share_after:.0%} of the references would be met"
-            return f"it seems that boxes {words} ({share})"
+            share = verdict.share_after
+            return f"it seems that boxes {words} ({share:.0%} of the references would be met)"
     return None

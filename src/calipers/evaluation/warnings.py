@@ -23,7 +23,7 @@ from calipers.data.cohort import Cohort
 from calipers.data.maps import Histograms, Maps
 from calipers.data.objects import Predictions
 from calipers.data.rules import outside_image
-from calipers.doctor.trial import HIT, suspected_boxes
+from calipers.doctor.trial import HIT, NEAR_ZERO, suspicion
 from calipers.evaluation.protocol import Protocol
 from calipers.kernels import voxels
 from calipers.matching.matches import Matches
@@ -48,7 +48,6 @@ HEAVY = 0.25
 SHARE = 0.5  # of images without predictions, and of distinct scores: worth a warning
 ARRAYS = "<arrays>"  # in place of a file
 NEAR = 0.1  # an IoU that any prediction of the right place and format reaches
-NEAR_ZERO = 0.05  # share of references met below which AP is near 0
 MOST_COMPARED = 500_000  # predictions; sorting more would cost seconds for a hint
 SAID_OF_MODELS = (
     "scores are equal",
@@ -270,15 +269,15 @@ def _far(model: str, matches: Matches) -> Iterator[str]:
 
 
 def _suspected(cohort: Cohort, model: str, matches: Matches) -> Iterator[str]:
-    """Yield why hardly a reference is met, if a misread box explains it."""
-    # Predictions in place of files: a cohort of maps has no boxes that could be misread.
+    """Yield why hardly a reference is met, if misread boxes or classes explain it."""
+    # The boxes of a cohort of maps are our own, so nobody misread them.
     if matches.views[0].criterion != "box-iou" or cohort.maps:
         return
     possible = min(len(matches.score), len(matches.reference_label))
     is_near = matches.pairs.similarity >= HIT
     n_met = len(np.unique(matches.pairs.reference[is_near]))
     if n_met < NEAR_ZERO * possible:
-        words = suspected_boxes(cohort, model)
+        words = suspicion(cohort, model)
         if words is not None:
             yield f"{model}: {words}; calipers doctor REFS PREDS prints the command that works."
 
