@@ -89,8 +89,8 @@ def test_what_was_understood_is_told_and_the_result_is_in_tables_and_words(calip
         in said.out.splitlines()
     )
     assert (
-        "* too few errors for a bootstrap: the interval is for the share of error-free patients"
-        in said.out
+        "* few patients are in error, or nearly all: a score interval, which counts patients and "
+        "objects" in said.out
     )
 
 

@@ -259,7 +259,7 @@ def test_references_in_other_ways(calipers, demo):
     )
     assert (said.code, "two areas" in said.err) == (2, True)
     said = calipers("mixed", demo / "references.json", "--formula", "iou ~ size", "--groups", "a")
-    assert (said.code, "need a file of predictions" in said.err) == (2, True)
+    assert (said.code, "need predictions too" in said.err) == (2, True)
 
 
 def test_hostile_names_do_not_drive_the_terminal(calipers, tmp_path):

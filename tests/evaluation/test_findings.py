@@ -119,7 +119,7 @@ SENSITIVITY = cal.Protocol.load("overview").only(["sensitivity@0.5"])
         ([1, 0] * 4, "fewer than 10 patients"),
         (
             [1] * 11 + [0],
-            "too few errors for a bootstrap: the interval is for the share of error-free patients",
+            "few patients are in error, or nearly all: a score interval, which counts patients",
         ),
     ],
 )

@@ -150,7 +150,7 @@ def test_the_name_says_all_that_was_done() -> None:
         ("position-noise(0.5)", {}, "reads like"),
         ("position-noise(sigma=much)", {}, "reads like"),
         ("position-noise(sigma=1, sigma=2)", {}, "given twice"),
-        ("position-noise(sigma=1)", {"sigma": 1}, "behind each kind"),
+        ("position-noise(sigma=1)", {"sigma": 1}, "after each kind"),
         ([], {}, "at least one corruption"),
         (["class-confusion(p=0.5)", "shape-nose(sigma=1)"], {}, "did you mean 'shape-noise'"),
     ],

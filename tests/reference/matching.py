@@ -195,7 +195,7 @@ def many_to_one_counted_first(
 
 def _nearest(refs: list[Thing], p: Thing, rule: Rule) -> Thing | None:
     best = None
-    for r in refs:
+    for r in sorted(refs, key=lambda thing: thing.crowd):  # stable: of equal ones the first
         if rule.fits(r, p) and (best is None or rule.similarity(r, p) > rule.similarity(best, p)):
             best = r
     return best

@@ -283,8 +283,11 @@ def test_marks_are_explained_below_their_table(text):
     table = re.search(
         r"<strong>AP@0.5 per class</strong>.*?</table></div>(<p.*?</p>)*", text, re.DOTALL
     )[0]
-    assert "<small>[0.877, 1.000]*</small>" in table
-    said = "too few errors for a bootstrap: the interval is for the share of error-free patients"
+    assert re.search(r"<small>\[0\.\d{3}, 1\.000\]\*</small>", table)
+    said = (
+        "few patients are in error, or nearly all: a score interval, which counts patients and "
+        "objects"
+    )
     assert f'<p class="note">* {said}</p>' in table
 
 

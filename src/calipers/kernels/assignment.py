@@ -354,9 +354,9 @@ def _assign(c: Candidates, ignored: Flags, rules: Rules) -> I32:
     if rules.assignment == "by-overlap":
         return by_overlap(*pairs, c.score, rules.cutoffs, ignored, rules.crowd)
     if rules.assignment == "many-to-one":
-        return many_to_one(*pairs, len(c.who), rules.cutoffs)
+        return many_to_one(*pairs, len(c.who), rules.cutoffs, rules.crowd)
     if rules.assignment == "many-to-one-counted-first":
-        return many_to_one_counted_first(*pairs, len(c.who), rules.cutoffs, ignored)
+        return many_to_one_counted_first(*pairs, len(c.who), rules.cutoffs, ignored, rules.crowd)
     if rules.assignment == "per-reference-argmax":
         return per_reference_argmax(*pairs, c.score, rules.cutoffs, ignored)
     return optimal(*pairs, c.cell, rules.cutoffs, ignored, rules.crowd)
@@ -408,13 +408,18 @@ def _partners(c: Candidates, winner: I64, n: int) -> tuple[I32, F64]:
 
 
 def many_to_one(
-    reference: I64, prediction: I64, similarity: F64, n_predictions: int, cutoffs: F64
+    reference: I64,
+    prediction: I64,
+    similarity: F64,
+    n_predictions: int,
+    cutoffs: F64,
+    crowd: Flags,
 ) -> I32:
     """Every prediction takes its best reference, free or not, counted or not; of equal ones the
-    first, as the development kit of PASCAL VOC.
+    first, as the development kit of PASCAL VOC; a crowd, which it does not know, comes last.
     """
     winner = np.full((n_predictions, len(cutoffs)), -1, np.int32)
-    order = np.lexsort((reference, -similarity, prediction))
+    order = np.lexsort((reference, crowd[reference], -similarity, prediction))
     best = order[_first_of(prediction[order])]
     fits = similarity[best, None] >= cutoffs
     winner[prediction[best]] = np.where(fits, best[:, None], -1)
@@ -428,6 +433,7 @@ def many_to_one_counted_first(
     n_predictions: int,
     cutoffs: F64,
     ignored: Flags,
+    crowd: Flags,
 ) -> I32:
     """Every prediction takes its best counted reference, free or not; who is near none of them
     takes its best ignored one.
@@ -438,8 +444,9 @@ def many_to_one_counted_first(
     winner = np.full((n_predictions, len(cutoffs)), -1, np.int32)
     for view, cutoff in enumerate(cutoffs):
         near = np.flatnonzero(similarity >= cutoff)
-        uncounted = ignored[reference[near], view]
-        order = near[np.lexsort((reference[near], -similarity[near], uncounted, prediction[near]))]
+        one, other = reference[near], prediction[near]
+        keys = (one, crowd[one], -similarity[near], ignored[one, view], other)
+        order = near[np.lexsort(keys)]
         best = order[_first_of(prediction[order])]
         winner[prediction[best], view] = best
     return winner

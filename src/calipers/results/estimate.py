@@ -49,8 +49,8 @@ FLAGS = {
         "in more than 5 % of the replicates a class without references is left out of the mean"
     ),
     "rare_classes": (
-        "classes with references in fewer than 5 units are part of the mean; average precision "
-        "from few references tends to be too high"
+        "the mean includes classes in fewer than 5 units, whose average precision tends to be "
+        "too high"
     ),
 }
 

@@ -227,12 +227,14 @@ private:
         }
     }
 
-    // Every prediction takes its best reference, of equal ones the first; the first in the queue is the hit, the others
+    // Every prediction takes its best reference, of equal ones the first, crowds last; the first in the queue is the hit, the others
     // are duplicates. Ignored references compete with counted ones, or are for predictions that are near none of those.
     void many_to_one(bool counted_first) {
-        std::sort(pairs_.begin(), pairs_.end(), [](const Pair& a, const Pair& b) {
+        std::sort(pairs_.begin(), pairs_.end(), [&](const Pair& a, const Pair& b) {
             if (a.prediction != b.prediction) return a.prediction < b.prediction;
-            return a.similarity != b.similarity ? a.similarity > b.similarity : a.reference < b.reference;
+            if (a.similarity != b.similarity) return a.similarity > b.similarity;
+            const bool crowd_a = p_.crowd[a.reference], crowd_b = p_.crowd[b.reference];
+            return crowd_a != crowd_b ? crowd_b : a.reference < b.reference;
         });
         const auto spans = spans_of_choices();
         for (int64_t one : queue()) {
