@@ -14,7 +14,7 @@ from calipers.doctor.checkup import check_files
 from calipers.doctor.spelling import class_index, image_index
 from calipers.errors import InputError, did_you_mean
 from calipers.io.read import read
-from doctor_cases import Tables, demo, documents, saved_documents, saved_tables, tables
+from doctor_cases import Tables, corners, demo, documents, saved_documents, saved_tables, tables
 
 
 @pytest.fixture
@@ -133,6 +133,25 @@ def test_an_evaluation_near_zero_says_what_it_suspects(folder, capsys):
     assert any("calipers doctor" in warning for warning in json.loads(out)["warnings"])
     _, _, err = said(capsys, "evaluate", "sound-refs.json", "sound-preds.json", "--no-ci")
     assert "calipers doctor" not in err
+
+
+def test_the_best_explanation_counts(folder, capsys):
+    pair = documents(*demo("misses-small"), folder)
+    pair.move(lambda box, _: corners(box))
+    saved_documents(pair, folder)
+    argv = ("evaluate", "refs.json", "preds.json", "--no-ci", "--box-format", "xywh")
+    _, _, err = said(capsys, *argv)
+    assert "boxes are xyxy, but were read as xywh" in err
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(1.0, 40.0), (0.7, 0.0), (1.4, 0.0), (0.6, 30.0)])
+def test_an_approximate_fix_is_no_fix(folder, factor, shift):
+    """Boxes that are moved in a way that nobody knows: the doctor proposes nothing."""
+    pair = documents(*demo(), folder)
+    pair.move(lambda box, _: [factor * box[0] + shift, factor * box[1], *box[2:]])
+    saved_documents(pair, folder)
+    checkup = check_files("refs.json", {"preds": "preds.json"})
+    assert [symptom.code for symptom in checkup.findings] == []
 
 
 def test_an_evaluation_near_zero_suspects_the_classes(folder, capsys):

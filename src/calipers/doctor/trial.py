@@ -29,7 +29,9 @@ from calipers.kernels.boxes import overlapping
 
 HIT = 0.5  # IoU from which a reference counts as met
 CLEAR = 0.1  # difference of the IoU that counts as won or lost
-LEAST_SHARE = 0.2  # of the references that a fix must let predictions meet
+LEAST_SHARE = 0.3  # of the references that a fix must let predictions meet
+# Median IoU of those that are met: a fix that is nearly right puts boxes beside their objects.
+TYPICAL = 0.65
 CERTAIN = 1e-4  # probability of so many wins by chance
 FEW, EXACT = 3, 0.8  # so few wins convince if none is lost and the overlaps are nearly perfect
 BEST = 20  # predictions of an image that are compared; a flood of them hits everything
@@ -117,6 +119,8 @@ def share_met(best: F64, n_predictions: int) -> float:
 def convincing(before: F64, after: F64, n_predictions: int) -> bool:
     """Return whether a fix helps so clearly that chance is no explanation."""
     if share_met(after, n_predictions) < LEAST_SHARE:
+        return False
+    if float(np.median(after[after >= HIT])) < TYPICAL:
         return False
     wins = after > before + CLEAR
     n_wins, n_losses = int(wins.sum()), int((before > after + CLEAR).sum())
@@ -262,13 +266,17 @@ def suspicion(cohort: Cohort, model: str) -> str | None:
     if share_met(right, n) < NEAR_ZERO and convincing(right, placed, n):
         share = share_met(placed, n)
         return f"{share:.0%} of the references are met by a box of another class: check the classes"
-    # The format in which the file was read is not known here, so each is tried.
+    # The format in which the file was read is not known here: the one that explains most counts.
+    verdicts = {}
     for layout in LAYOUTS:
         verdict = best_trial(cohort, RawPredictions.of(predictions, layout))
         if verdict is not None:
-            words = verdict.trial.words
-            if verdict.trial.box_format is not None:
-                words += f", but were read as {layout}"
-            share = verdict.share_after
-            return f"it seems that boxes {words} ({share:.0%} of the references would be met)"
-    return None
+            verdicts[layout] = verdict
+    if not verdicts:
+        return None
+    layout = max(verdicts, key=lambda name: verdicts[name].share_after)
+    trial, _, share = verdicts[layout]
+    words = trial.words
+    if trial.box_format is not None:
+        words += f", but were read as {layout}"
+    return f"it seems that boxes {words} ({share:.0%} of the references would be met)"
