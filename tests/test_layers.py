@@ -26,7 +26,7 @@ LAYERS = (
     ("data",),
     ("io", "matching"),
     ("metrics", "show", "heatmaps", "synthetic"),
-    ("statistics", "oracles"),
+    ("statistics", "oracles", "doctor"),
     ("evaluation", "regression", "agreement"),
     ("maps", "pictures", "sensitivity", "fusion"),
     ("monitors", "stability"),

@@ -162,7 +162,8 @@ def shorten(value: object) -> str:
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """Return a hint that names the nearest candidate, or all of them."""
-    names = list(candidates)
+    # A hint never names what was refused, not even where it is known in another sense.
+    names = [candidate for candidate in candidates if candidate != name]
     # 0.6: two letters of five may be wrong; more is guessing.
     near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
     if near:

@@ -56,7 +56,9 @@ def test_closed_streams_do_not_hide_broken_records(files, redirection):
     document = json.loads(Path(files.references).read_text(encoding="utf-8"))
     document["annotations"][0]["bbox"] = [1, 2, 3, -4]
     broken = files.write("broken.json", document)
-    assert _ended([*CALL, "inspect", broken, "--fail-on", "error"], redirection) == 1
+    assert _ended([*CALL, "inspect", broken, "--fail-on", "error"], redirection) == 2
+    lenient = [*CALL, "inspect", broken, "--fail-on", "error", "--lenient"]
+    assert _ended(lenient, redirection) == 1
 
 
 def test_an_error_that_cannot_be_written_keeps_its_exit_code(verdict):

@@ -25,7 +25,15 @@ def test_inspect_tells_what_was_understood(calipers, files):
 def test_inspect_json(calipers, files):
     said = calipers("inspect", files.references, files.ours, "--json")
     assert (said.code, said.err) == (0, "")
-    assert list(said.json) == ["schema", "calipers", "cohort", "warnings"]
+    assert list(said.json) == [
+        "schema",
+        "calipers",
+        "cohort",
+        "warnings",
+        "findings",
+        "commands",
+        "refused",
+    ]
     assert said.json["schema"] == "calipers.inspect/1"
     assert said.json["cohort"]["images"] == 4
     assert [file["role"] for file in said.json["cohort"]["files"]] == [
@@ -41,7 +49,7 @@ def test_inspect_counts_all_problems_by_rule(calipers, files):
     records[2]["image_id"] = 99
     broken = files.write("broken.json", records)
     said = calipers("inspect", files.references, broken)
-    assert said.code == 0
+    assert said.code == 2
     for rule in ("neg-size", "score-range", "unknown-image"):
         assert rule in said.out
     assert "Strict reading refuses these inputs: 3 broken records." in said.out
@@ -53,6 +61,9 @@ def test_inspect_fails_on_request(calipers, files, level, code):
         "broken.json", [{"image_id": 99, "category_id": 1, "bbox": [1, 1, 2, 2], "score": 1}]
     )
     options = [] if level is None else ["--fail-on", level]
+    # Strict reading refuses the file; whoever reads leniently asks how bad it is.
+    assert calipers("inspect", files.references, broken, *options).code == 2
+    options.append("--lenient")
     assert calipers("inspect", files.references, broken, *options).code == code
     assert calipers("inspect", files.references, broken, *options, "--json").code == code
 

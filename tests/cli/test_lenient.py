@@ -80,7 +80,7 @@ def test_lenient_has_a_floor(calipers, files):
     assert "--allow-loss" in said.err
     allowed = ("--lenient", "--allow-loss", "1")
     assert calipers("evaluate", files.references, mostly, *allowed).code == 0
-    assert calipers("inspect", files.references, mostly).code == 0
+    assert calipers("inspect", files.references, mostly, "--lenient").code == 0
     records[0]["score"] = 7
     nothing = files.write("nothing.json", records)
     assert calipers("evaluate", files.references, nothing, *allowed).code == 2

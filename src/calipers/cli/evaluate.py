@@ -2,7 +2,8 @@
 """The verbs that work on files of references and predictions, and on what came of them.
 
 - `calipers evaluate REFS PREDS...` evaluates, prints the tables and writes a folder with ``-o``;
-- `calipers inspect REFS [PREDS...]` shows how files are read, and evaluates nothing;
+- `calipers inspect REFS [PREDS...]`, also called `calipers doctor`, shows how files are read and
+  what is wrong with them, and evaluates nothing;
 - `calipers convert REFS OUTPUT [--predictions PREDS]` writes them in another format;
 - `calipers check DIR REQUIREMENTS` judges a saved evaluation by acceptance limits: each requirement
   in words, then a line per row (`print_outcomes`).
@@ -29,6 +30,7 @@ from calipers.cli.options import (
     check_output,
     chosen_protocol,
     evaluation_options,
+    force_option,
     named_files,
     output_options,
     picture_arguments,
@@ -49,6 +51,7 @@ LONGEST = max(map(len, STYLES))  # verdicts stand in a column
 WIDEST = 40  # of a column: a longer name pushes its own line only
 
 if TYPE_CHECKING:
+    from calipers.doctor.checkup import Checkup
     from calipers.io.saved.folder import Stored
     from calipers.results.requirements import Outcome, Requirements
 
@@ -164,39 +167,74 @@ def show(evaluation: Any, narrator: Narrator, options: dict[str, Any]) -> None:
 @click.option(
     "--fail-on",
     type=LEVELS,
-    help="Exit with code 1 if a record is broken (error), or if there is any note (warning).",
+    help="Exit with code 1 on findings that falsify results (error), or on any (warning).",
 )
+@click.option(
+    "--repair",
+    metavar="FILE",
+    help="Write the predictions with the fixes that were found, as csv, json or parquet.",
+)
+@force_option()
 @reading_options
 @output_options
 def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> int:
-    """Show how files are read: formats, images, classes, groups, and every broken record.
+    """Show how files are read, what is wrong with them, and the command that works.
 
-    Problems of all files are counted, and nothing is evaluated. A file that cannot be used at all
-    is an error (exit 2).
+    Every problem of all files is listed, and nothing is evaluated. Fixes are tried before they are
+    proposed. REFS alone may also be predictions, to check them before they are submitted. The exit
+    code is 2 if strict reading refuses a file.
+
+    \b
+    calipers doctor refs.json preds.json
     """
     from calipers import __version__
+    from calipers.doctor.checkup import check_files
     from calipers.evaluation.result import cohort_counts
-    from calipers.io.read import describe, read_all
-    from calipers.io.reader import Options
 
-    # Whoever inspects wants to see all problems, not the first one.
-    reading = {**reading_arguments(options), "lenient": True, "inspecting": True}
-    groups = reading.pop("groups")
-    files = read_all(references, named_files(predictions), groups, Options.from_keywords(**reading))
-    cohort = files.cohort
+    files = named_files(predictions)
+    reading = reading_arguments(options)
+    if options["repair"] is not None:
+        inputs = [references, *files.values()]
+        check_file(options["repair"], force=options["force"], inputs=inputs)
+    checkup = check_files(references, files, reading.pop("groups"), **reading)
     if options["as_json"]:
         document = {
             "schema": "calipers.inspect/1",
             "calipers": __version__,
-            "cohort": cohort_counts(cohort),
+            "cohort": cohort_counts(checkup.cohort),
+            "warnings": list(checkup.cohort.intake.notes),
         }
-        click.echo(json.dumps({**document, "warnings": list(cohort.intake.notes)}))
+        click.echo(json.dumps({**document, **checkup.as_dict()}))
     else:
-        click.echo(printable(describe(files)), nl=False)
+        click.echo(printable("\n".join(checkup.lines())))
+    if options["repair"] is not None:
+        # The files are still wrong, but this command has done what it was asked for.
+        _repair(checkup, options)
+        return 0
+    if options["strict"] and checkup.refused:
+        return InputError.exit_code
+    levels = {symptom.level for symptom in checkup.findings}
+    broken = "error" in levels or checkup.cohort.intake.quarantined > 0
+    has_notes = "warning" in levels or bool(checkup.cohort.intake.notes)
     # Without --fail-on nothing that could be read is a failure.
-    broken, has_notes = cohort.intake.quarantined > 0, bool(cohort.intake.notes)
     failures = {"error": broken, "warning": broken or has_notes}
     return int(failures.get(options["fail_on"], False))
+
+
+def _repair(checkup: Checkup, options: dict[str, Any]) -> None:
+    """Write the predictions of the one model that has fixes."""
+    from calipers.io.write import write
+
+    if len(checkup.repaired) != 1:
+        number = len(checkup.repaired) or "no"
+        raise UsageError(
+            f"--repair rewrites the predictions of one model; {number} models have fixes that only "
+            "rewriting can make: give one file of predictions with such a finding"
+        )
+    (model, cohort) = next(iter(checkup.repaired.items()))
+    write(cohort, options["repair"], what=model)
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    narrator.say(f"{len(cohort.models[model])} predictions of {model}: {options['repair']}")
 
 
 @click.command()

@@ -36,8 +36,9 @@ VERBS = {
     ),
     "inspect": (
         "calipers.cli.evaluate:inspect",
-        "show how files are read, without evaluating",
+        "show how files are read, what is wrong with them, and the command that works",
     ),
+    "doctor": ("calipers.cli.evaluate:inspect", "another name of inspect"),
     "evaluate": ("calipers.cli.evaluate:evaluate", "evaluate predictions against references"),
     "maps": ("calipers.cli.maps:maps", "evaluate score maps against label images or volumes"),
     "compare": (

@@ -23,6 +23,7 @@ from calipers.data.cohort import Cohort
 from calipers.data.maps import Histograms, Maps
 from calipers.data.objects import Predictions
 from calipers.data.rules import outside_image
+from calipers.doctor.trial import HIT, NEAR_ZERO, suspicion
 from calipers.evaluation.protocol import Protocol
 from calipers.kernels import voxels
 from calipers.matching.matches import Matches
@@ -73,6 +74,7 @@ def warnings_of(
     for (model, _), table in evidence.items():
         if isinstance(table, Matches):
             warnings += [*_cut(model, table), *_far(model, table)]
+            warnings += _suspected(cohort, model, table)
     # Several metrics can share an evidence and its warnings; each is said once.
     return tuple(dict.fromkeys(warnings))
 
@@ -264,6 +266,20 @@ def _far(model: str, matches: Matches) -> Iterator[str]:
             f"{model}: no prediction overlaps a reference of its class by an IoU of {NEAR:g}; "
             "are box format, axis order and classes right?"
         )
+
+
+def _suspected(cohort: Cohort, model: str, matches: Matches) -> Iterator[str]:
+    """Yield why hardly a reference is met, if misread boxes or classes explain it."""
+    # The boxes of a cohort of maps are our own, so nobody misread them.
+    if matches.views[0].criterion != "box-iou" or cohort.maps:
+        return
+    possible = min(len(matches.score), len(matches.reference_label))
+    is_near = matches.pairs.similarity >= HIT
+    n_met = len(np.unique(matches.pairs.reference[is_near]))
+    if n_met < NEAR_ZERO * possible:
+        words = suspicion(cohort, model)
+        if words is not None:
+            yield f"{model}: {words}; calipers doctor REFS PREDS prints the command that works."
 
 
 def _repeated(model: str, predictions: Predictions) -> Iterator[str]:

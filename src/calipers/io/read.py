@@ -10,8 +10,8 @@ is computed from them. `read_all` does the work of both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Unpack
@@ -218,6 +218,33 @@ def read_all(
 ) -> Assembled:
     """Read everything; the result also says in which box format each file was read."""
     paths = named_paths(predictions)
+    opened = open_references(references, groups, options)
+    pending: list[PendingModel] = []
+    for model, path in paths:
+        pending += pending_models(model, path, opened.index, options.of_predictions())
+    _distinct([model for _, model, _, _ in pending])
+    return assemble((opened.input_file, opened.file), pending, opened.groups, options)
+
+
+@dataclass(frozen=True)
+class OpenReferences:
+    """References as their reader returned them, before any rule, with the groups of images."""
+
+    input_file: InputFile
+    file: ReferenceFile
+    groups: FileIntake | None
+
+    @cached_property
+    def index(self) -> ReferenceIndex:
+        """The images and classes, by which predictions are resolved."""
+        images = {key: k for k, key in enumerate(self.file.images.keys)}
+        return ReferenceIndex(images, self.file.images, self.file.classes, self.file.class_keys)
+
+
+def open_references(
+    references: PathName, groups: PathName | None, options: Options
+) -> OpenReferences:
+    """Read images, classes, groups and the objects of the references, which no rule has seen."""
     input_file = open_input(errors.path("references", references))
     file = _read_references(input_file, options)
     require_rule(file.readings, options.readers, input_file.file)
@@ -231,13 +258,7 @@ def read_all(
         images, intake = add_groups(images, open_table(errors.path("groups", groups)), options)
     # After the groups, so that a wrong table is named before a missing class.
     _require_classes(file, input_file)
-    file = replace(file, images=images)
-    index = _reference_index(file)
-    pending: list[PendingModel] = []
-    for model, path in paths:
-        pending += _pending_models(model, path, index, options.of_predictions())
-    _distinct([model for _, model, _, _ in pending])
-    return assemble((input_file, file), pending, intake, options)
+    return OpenReferences(input_file, replace(file, images=images), intake)
 
 
 def named_paths(predictions: Predictions) -> list[tuple[str | None, PathName]]:
@@ -287,7 +308,7 @@ def _read_references(file: InputFile, options: Options) -> ReferenceFile:
     return references
 
 
-def _pending_models(
+def pending_models(
     model: str | None, path: PathName, index: ReferenceIndex, options: Options
 ) -> list[PendingModel]:
     """Return the models of a file.
@@ -345,11 +366,6 @@ def _read_predictions(
 
 def _same(part: ObjectPart) -> ObjectPart:
     return part
-
-
-def _reference_index(file: ReferenceFile) -> ReferenceIndex:
-    images = {key: k for k, key in enumerate(file.images.keys)}
-    return ReferenceIndex(images, file.images, file.classes, file.class_keys)
 
 
 def _require_classes(file: ReferenceFile, input_file: InputFile) -> None:

@@ -346,7 +346,10 @@ def unknown_names(
     if not len(bad):
         return []
     values = [names[row] for row in bad.tolist()]
-    hint = did_you_mean(values[0], list(map(str, index))[:MANY_NAMES])
+    # A similar image is that of another patient; a similar class is a misspelt one.
+    hint = f"the references have {len(index)} images; calipers doctor compares the names"
+    if field == "class":
+        hint = did_you_mean(values[0], list(map(str, index))[:MANY_NAMES])
     if len(hint) > LONG_HINT:
         hint = f"none of the {len(index)} known names is similar"
     noun = "an image" if field == "image" else "a class"

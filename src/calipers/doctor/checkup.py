@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole examination on one page: paths in, a `Checkup` with findings and commands out.
+
+References are read first; each file of predictions is then read as its reader delivers it, before
+any rule, so that one unusable file hides nothing about the others. The checks of
+`calipers.doctor.symptoms` run one after another, each on what the fixes before it made of the
+predictions. A fix becomes a command only after `calipers.doctor.remedies` carried it out.
+
+Without references a file of predictions is examined alone (`check_submission`). `calipers inspect`
+(`calipers doctor`) shows the result and, with ``--repair``, writes `Checkup.repaired`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calipers.data.cohort import Cohort, FileIntake, Images, Intake
+from calipers.data.rules import Delivery, Role, as_predictions, as_references, examine
+from calipers.doctor.remedies import Inputs, Plan, commands_of, lenient_commands
+from calipers.doctor.symptoms import (
+    COHORT_CHECKS,
+    EXPLAINS,
+    MODEL_CHECKS,
+    SUBMISSION_CHECKS,
+    Case,
+    ModelCheck,
+    Symptom,
+    few,
+)
+from calipers.doctor.trial import LAYOUTS, RawPredictions
+from calipers.errors import CalipersError, InputError, InputProblems
+from calipers.io.assemble import Assembled, apply_rules, assemble
+from calipers.io.read import (
+    OpenReferences,
+    PathName,
+    PendingModel,
+    describe,
+    open_references,
+    pending_models,
+    sniff,
+)
+from calipers.io.reader import ImageList, ObjectPart, Options, ReferenceIndex
+from calipers.io.source import InputFile
+
+# Fields of findings on names that the references lack, by the column that they leave at -1.
+UNKNOWN = {"image": "image", "image_id": "image", "class": "label", "category_id": "label"}
+UNKNOWN_RULES = ("unknown-image", "unknown-category", "id-type")
+
+
+@dataclass(frozen=True)
+class Checkup:
+    """What was read, what is wrong with it, and which commands work."""
+
+    assembled: Assembled
+    findings: tuple[Symptom, ...]
+    commands: tuple[str, ...]
+    refused: bool  # whether strict reading refuses one of the files
+    # model -> a cohort with its predictions, after all fixes that no option expresses
+    repaired: Mapping[str, Cohort] = field(default_factory=dict)
+
+    @property
+    def cohort(self) -> Cohort:
+        """What could be read."""
+        return self.assembled.cohort
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return findings and commands for JSON output."""
+        return {
+            "findings": [symptom.as_dict() for symptom in self.findings],
+            "commands": list(self.commands),
+            "refused": self.refused,
+        }
+
+    def lines(self) -> list[str]:
+        """Return what was read, the findings and, where a reader looks first, the commands."""
+        lines = describe(self.assembled).rstrip("\n").split("\n")
+        if self.findings:
+            lines += ["", f"Findings       {len(self.findings)}"]
+            for symptom in self.findings:
+                lines += symptom.lines()
+        if self.commands:
+            lines += ["", "The command that works"]
+            lines += [f"  {command}" for command in self.commands]
+        elif any(symptom.level == "error" for symptom in self.findings):
+            lines += ["", "No command evaluates these files as they are: see the findings."]
+        return lines
+
+
+def check_files(
+    references: PathName,
+    predictions: Mapping[str, PathName],
+    groups: PathName | None = None,
+    **reading: Any,
+) -> Checkup:
+    """Examine files; ``reading`` are keywords of `calipers.read`.
+
+    Raises
+    ------
+    InputError
+        The references cannot be read at all, in no order and box format that was tried.
+    """
+    if not predictions and sniff(fspath(references)).role == "predictions":
+        return check_submission(references, **reading)
+    inputs = Inputs(references, predictions, groups, reading)
+    try:
+        opened, symptoms, inputs = _open(inputs)
+    except InputError as error:
+        # The plainest of all mistakes: the files came in the wrong order.
+        if error.rule != "wrong-role" or len(predictions) != 1:
+            raise
+        return _check_swapped(inputs, error)
+    return _check_opened(opened, symptoms, inputs)
+
+
+def _check_swapped(inputs: Inputs, error: InputError) -> Checkup:
+    """Examine the files in the other order, or raise the error of the given one."""
+    (model, other) = next(iter(inputs.predictions.items()))
+    # A name that came from the file goes with the file.
+    if model == Path(fspath(other)).stem:
+        model = Path(fspath(inputs.references)).stem
+    swapped = replace(inputs, references=other, predictions={model: inputs.references})
+    try:
+        checkup = _check_opened(*_open(swapped))
+    except CalipersError:
+        raise error from None
+    if checkup.refused:
+        raise error from None
+    symptom = _refusal(error, fspath(inputs.references))
+    symptom = replace(
+        symptom,
+        code="files-swapped",
+        message="predictions were given as references, and references as predictions",
+        hint="give the references first",
+    )
+    return replace(checkup, findings=(symptom, *checkup.findings), refused=True)
+
+
+def _open(inputs: Inputs) -> tuple[OpenReferences, list[Symptom], Inputs]:
+    """Open the references; boxes in a format that cannot be right are read in one that can be."""
+    opened = open_references(inputs.references, inputs.groups, inputs.options)
+    try:
+        apply_rules(opened.file.part, opened.file.images, "references", inputs.options)
+    except InputError as error:
+        box_format = _fitting_format(opened)
+        if error.rule != "box-format-suspect" or box_format is None:
+            raise
+        symptom = _refusal(error, opened.input_file.file)
+        symptom = replace(
+            symptom,
+            code="box-format",
+            message=f"references are {box_format}, read as {opened.file.part.delivery.box_format}",
+            hint=f"read the references as {box_format}",
+        )
+        inputs = inputs.with_reference_format(box_format)
+        opened = open_references(inputs.references, inputs.groups, inputs.options)
+        return opened, [symptom], inputs
+    return opened, [], inputs
+
+
+def _fitting_format(opened: OpenReferences) -> str | None:
+    """Return the only box format in which all references lie inside of their images."""
+    delivery, sizes = opened.file.part.delivery, opened.file.images.size
+    delivery = delivery.rows(delivery.image >= 0)
+    fitting = []
+    for layout in LAYOUTS:
+        for name in (layout, f"{layout}-normalised"):
+            trial = replace(delivery, box_format=name)
+            is_sound = not examine(trial, sizes, "references", declared=True, inside=True)
+            if is_sound and name != delivery.box_format:
+                fitting.append(name)
+    # Fractions lie inside of an image as pixels, too: that is what was suspected.
+    scaled = [name for name in fitting if name.endswith("-normalised")]
+    if delivery.box_format in scaled or (delivery.boxes <= 1).all():
+        fitting = [name for name in scaled if name.startswith(delivery.box_format)] or scaled
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Inputs) -> Checkup:
+    images, options = opened.file.images, inputs.options
+    broken, _ = broken_records(opened.file.part, images, "references", options)
+    findings = [*symptoms, *broken]
+    pending: list[PendingModel] = []
+    cases: list[tuple[str, str, ObjectPart, RawPredictions]] = []
+    unusable: list[FileIntake] = []
+    failed = False
+    for name, path in inputs.predictions.items():
+        try:
+            models = pending_models(name, path, opened.index, options.of_predictions())
+            parts = [(file, model, kind, read_part()) for file, model, kind, read_part in models]
+        except InputError as error:
+            findings.append(_refusal(error, fspath(path)))
+            failed = True
+            continue
+        for file, model, kind, part in parts:
+            cases.append((name, model, part, sample_of(part)))
+            symptoms_of_part, is_usable = broken_records(
+                part, images, "predictions", options.of_predictions()
+            )
+            broken += symptoms_of_part
+            findings += symptoms_of_part
+            if is_usable:
+                pending.append((file, model, kind, _Reread(part)))
+            else:
+                unusable.append(_unusable_file(file, model, kind, part, symptoms_of_part))
+    refused = bool(failed or symptoms or broken)
+    assembled = assemble((opened.input_file, opened.file), pending, opened.groups, options)
+    assembled = _with_files(assembled, unusable)
+    cohort = assembled.cohort
+    for check in COHORT_CHECKS:
+        of_cohort = list(check(cohort))
+        findings += of_cohort
+        # What is wrong with the references, no option for the predictions mends.
+        failed |= any(symptom.level == "error" for symptom in of_cohort)
+    plans = {name: Plan(name) for name in inputs.predictions}
+    bare = replace(cohort, models={})
+    keys, class_keys = images.keys, opened.file.class_keys
+    for name, model, part, sample in cases:
+        path = fspath(inputs.predictions[name])
+        case = Case(bare, path, sample, keys, class_keys, assembled.box_formats[0])
+        own, case = examine_case(case, MODEL_CHECKS)
+        findings += own
+        plans[name].add(model, part, case, own)
+    findings = unexplained(findings)
+    if failed or not cases:
+        return Checkup(assembled, tuple(findings), (), refused)
+    commands, repaired = commands_of(inputs, list(plans.values()))
+    if not commands and refused:
+        commands = lenient_commands(inputs)
+    return Checkup(assembled, tuple(findings), tuple(commands), refused, repaired)
+
+
+def _unusable_file(
+    file: InputFile, model: str, kind: str, part: ObjectPart, symptoms: Sequence[Symptom]
+) -> FileIntake:
+    """Return the account of a file of which not a record can be used."""
+    n = part.n_records
+    aside = {symptoms[0].code: n}
+    return FileIntake(
+        file.file, f"predictions of {model}", kind, n, 0, aside, file.sha256, file.size
+    )
+
+
+def _with_files(assembled: Assembled, files: Sequence[FileIntake]) -> Assembled:
+    """Add files to the account of what was read."""
+    cohort, formats = assembled.cohort, assembled.box_formats
+    intake = replace(cohort.intake, files=(*cohort.intake.files, *files))
+    # The format of their boxes is what is in doubt.
+    return Assembled(replace(cohort, intake=intake), (*formats, *("" for _ in files)))
+
+
+def check_submission(path: PathName, **reading: Any) -> Checkup:
+    """Examine predictions without references: images and classes are those that they name."""
+    inputs = Inputs(path, {}, None, {**reading, "masks": "ignore"})
+    options = inputs.options.of_predictions()
+    findings: list[Symptom] = []
+    models, files, formats, samples = {}, [], [], []
+    images = ImageList([], np.zeros((0, 2)), np.zeros((0, 2)), {})
+    classes: dict[str, int] = {}
+    for file, model, kind, read_part in _pending_alone(path, options):
+        part, images = _with_own_images(read_part(), images, classes)
+        broken, is_usable = broken_records(part, images, "predictions", options)
+        findings += broken
+        samples.append(sample_of(part))
+        if not is_usable:
+            continue
+        delivery, account = apply_rules(part, images, "predictions", options)
+        models[model] = delivery
+        formats.append(account.box_format)
+        role, aside = f"predictions of {model}", dict(account.aside)
+        counts = (part.n_records, len(delivery), aside, file.sha256, file.size)
+        files.append(FileIntake(file.file, role, kind, *counts, tuple(part.notes)))
+    cohort = _cohort_alone(images, tuple(classes), models, tuple(files))
+    for sample in samples:
+        case = Case(cohort, fspath(path), sample, images.keys, None)
+        findings += examine_case(case, SUBMISSION_CHECKS)[0]
+    refused = any(symptom.level == "error" for symptom in findings)
+    return Checkup(Assembled(cohort, tuple(formats)), tuple(unexplained(findings)), (), refused)
+
+
+def _pending_alone(path: PathName, options: Options) -> list[PendingModel]:
+    """Return the models of a file whose references are unknown; boxes have 2 or 3 dimensions."""
+    for dimensions in (2, 3):
+        size = np.zeros((0, dimensions))
+        index = ReferenceIndex({}, ImageList([], size, size, {}), (), {})
+        try:
+            return pending_models(None, path, index, options)
+        except InputError as error:
+            if error.rule != "box-shape" or dimensions == 3:
+                raise
+    raise AssertionError("unreachable: the loop returns or raises")
+
+
+def _with_own_images(
+    part: ObjectPart, images: ImageList, classes: dict[str, int]
+) -> tuple[ObjectPart, ImageList]:
+    """Return the part with the images and classes that it names itself."""
+    delivery = part.delivery
+    sample = sample_of(part)
+    places = {str(key): k for k, key in enumerate(images.keys)}
+    image, label = delivery.image.astype(np.int64), delivery.label.astype(np.int64)
+    for row, name in sample.image_names.items():
+        image[row] = places.setdefault(str(name), len(places))
+    for row, name in sample.label_names.items():
+        label[row] = classes.setdefault(str(name), len(classes))
+    size = np.full((len(places), delivery.boxes.shape[1] // 2), np.nan)
+    rest = [finding for finding in part.findings if finding.rule not in UNKNOWN_RULES]
+    named = replace(part, delivery=replace(delivery, image=image, label=label), findings=rest)
+    return named, ImageList(list(places), size, size, {})
+
+
+def _cohort_alone(
+    images: ImageList,
+    classes: tuple[str, ...],
+    models: Mapping[str, Delivery],
+    files: tuple[FileIntake, ...],
+) -> Cohort:
+    """Return a cohort without references."""
+    size = images.size
+    nothing = np.zeros(0, np.int64)
+    boxes = np.zeros((0, 2 * size.shape[1]))
+    references = as_references(Delivery(nothing, nothing, boxes, "xyxy", nothing), size)
+    tables = {model: as_predictions(delivery, size) for model, delivery in models.items()}
+    table = Images(images.ids, size, images.spacing, {})
+    return Cohort(table, classes or ("?",), references, tables, Intake(files))
+
+
+@dataclass(frozen=True)
+class _Reread:
+    """Hand out a part that was read before."""
+
+    part: ObjectPart
+
+    def __call__(self) -> ObjectPart:
+        # The columns are given away and overwritten; the checks still need them.
+        everything = np.arange(len(self.part.delivery))
+        return replace(self.part, delivery=self.part.delivery.rows(everything))
+
+
+def sample_of(part: ObjectPart) -> RawPredictions:
+    """Return the predictions of a part before any rule, with the names that nobody knows."""
+    names: dict[str, dict[int, object]] = {"image": {}, "label": {}}
+    for finding in part.findings:
+        if finding.field in UNKNOWN and finding.rule in UNKNOWN_RULES:
+            column = names[UNKNOWN[finding.field]]
+            column.update(zip(finding.rows.tolist(), finding.values))
+    delivery = part.delivery
+    return RawPredictions(
+        delivery.image.astype(np.int64),
+        delivery.label.astype(np.int64),
+        delivery.boxes.copy(),
+        delivery.box_format,
+        delivery.score,
+        names["image"],
+        names["label"],
+    )
+
+
+def examine_case(case: Case, checks: Sequence[ModelCheck]) -> tuple[list[Symptom], Case]:
+    """Run checks, each on what the fixes before it made of the predictions."""
+    symptoms: list[Symptom] = []
+    for check in checks:
+        for symptom in check(case):
+            symptoms.append(symptom)
+            if symptom.remedy is not None:
+                case = replace(case, sample=symptom.remedy)
+    return symptoms, case
+
+
+def broken_records(
+    part: ObjectPart, images: ImageList, role: Role, options: Options
+) -> tuple[list[Symptom], bool]:
+    """Return what strict reading refuses, a finding per rule, and whether the rest can be used."""
+    try:
+        apply_rules(part, images, role, replace(options, lenient=False))
+    except InputError as error:
+        problems = error.problems if isinstance(error, InputProblems) else (error,)
+    else:
+        return [], True
+    by_rule: dict[str, list[InputError]] = {}
+    for problem in problems:
+        by_rule.setdefault(problem.rule, []).append(problem)
+    counts: Mapping[str, int] = {}
+    is_usable = True
+    try:
+        counts = apply_rules(part, images, role, options)[1].aside
+    except InputError:
+        is_usable = False
+    symptoms = []
+    for rule, members in by_rule.items():
+        count = counts.get(rule, len(members))
+        symptom = _refusal(members[0], part.source.file)
+        places = [f"{member.location} {member.value}".strip() for member in members]
+        total = max(part.n_records, count)
+        symptoms.append(replace(symptom, count=count, total=total, examples=few(places)))
+    return symptoms, is_usable
+
+
+def _refusal(error: InputError, file: str) -> Symptom:
+    """Return an error as a finding."""
+    message = f"expected {error.expected}"
+    examples = (f"{error.location} {error.value}".strip(),) if error.value else ()
+    return Symptom(error.rule, "error", file, message, 1, 1, error.hint, examples)
+
+
+def unexplained(findings: Iterable[Symptom]) -> list[Symptom]:
+    """Leave out broken rules that another finding on the same file explains; errors come first."""
+    findings = list(findings)
+    explained = set()
+    for symptom in findings:
+        for rule in EXPLAINS.get(symptom.code, ()):
+            explained.add((symptom.about, rule))
+    rest = [symptom for symptom in findings if (symptom.about, symptom.code) not in explained]
+    levels = ("error", "warning", "note")
+    return sorted(rest, key=lambda symptom: levels.index(symptom.level))

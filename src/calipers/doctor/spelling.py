@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find the image or the class that a name means, without guessing between two.
+
+Names of images are equal if they agree after a *rule*: without folder, extension, case, leading
+zeros or the channel of nnU-Net. A rule counts only if it names every image once on both sides, so
+no image of another patient is ever proposed: similar is not equal. Names of classes may also be
+misspelt; then the caller looks whether boxes agree (`ClassMatch.is_certain`).
+`calipers.doctor.symptoms` calls this.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from calipers.data.cohort import Cohort
+
+Rule = Callable[[str], str]
+EXTENSION = re.compile(
+    r"(\.(nii|mha|mhd|nrrd|dcm|dicom|png|jpe?g|bmp|tiff?|npy|npz|json|xml|txt))(\.gz)?$", re.I
+)
+SIMILAR = 0.75  # share of letters that a misspelt class has in common with the right one
+
+
+def _same(name: str) -> str:
+    return name
+
+
+def _base(name: str) -> str:
+    return re.split(r"[/\\]", name)[-1]
+
+
+def _stem(name: str) -> str:
+    return EXTENSION.sub("", name)
+
+
+def _bare(name: str) -> str:
+    return _stem(_base(name))
+
+
+def _plain(name: str) -> str:
+    return _bare(name).strip().casefold()
+
+
+def _unpadded(name: str) -> str:
+    return re.sub(r"(?<!\d)0+(?=\d)", "", _plain(name))
+
+
+def _no_channel(name: str) -> str:
+    return re.sub(r"_0000$", "", _bare(name))
+
+
+# (how, in words, rule): the mildest first.
+IMAGE_RULES: tuple[tuple[str, str, Rule], ...] = (
+    ("type", 'the type of the id (1 and "1")', _same),
+    ("folder", "the folder", _base),
+    ("extension", "the extension", _stem),
+    ("path", "folder and extension", _bare),
+    ("case", "upper and lower case", _plain),
+    ("zeros", "leading zeros", _unpadded),
+    ("channel", "the suffix _0000", _no_channel),
+)
+
+
+class ImageMatch(NamedTuple):
+    """How two files name the same images."""
+
+    how: str
+    words: str
+    images: Mapping[str, int]  # name in the predictions -> image
+
+
+def image_index(names: Sequence[str], cohort: Cohort) -> ImageMatch | None:
+    """Return the images that unknown names mean, if one rule explains all of them."""
+    distinct = dict.fromkeys(names)
+    lists = [cohort.images.ids]
+    if "file_name" in cohort.images.groups:
+        lists.append(tuple(map(str, cohort.images.groups["file_name"].tolist())))
+    for how, words, rule in IMAGE_RULES:
+        for position, known_names in enumerate(lists):
+            images = _matched(distinct, known_names, rule)
+            if images is not None:
+                if how == "type" and position:
+                    return ImageMatch("file", "file names in place of ids", images)
+                return ImageMatch(how, words, images)
+    return None
+
+
+def _matched(
+    names: Mapping[str, None], known_names: Sequence[str], rule: Rule
+) -> dict[str, int] | None:
+    """Return name -> image, or None if a name has no image or an image has two names."""
+    places: dict[str, int] = {}
+    for k, name in enumerate(known_names):
+        key = rule(name)
+        # Two images with one such name: the rule cannot tell them apart.
+        if key in places:
+            return None
+        places[key] = k
+    images: dict[str, int] = {}
+    for name in names:
+        place = places.get(rule(name))
+        if place is None:
+            return None
+        images[name] = place
+    return images if len(set(images.values())) == len(images) else None
+
+
+class ClassMatch(NamedTuple):
+    """The class that a name means, and whether that is certain without looking at boxes."""
+
+    label: int
+    is_certain: bool
+
+
+def class_index(names: Sequence[str], classes: Sequence[str]) -> dict[str, ClassMatch]:
+    """Return the classes that unknown names mean by case, signs or spelling, where there is one."""
+    places: dict[str, int] = {}
+    ambiguous = set()
+    for k, name in enumerate(classes):
+        key = plain_class(name)
+        if key in places:
+            ambiguous.add(key)
+        places[key] = k
+    matches: dict[str, ClassMatch] = {}
+    for name in names:
+        key = plain_class(name)
+        if key in places and key not in ambiguous and key:
+            matches[name] = ClassMatch(places[key], True)
+            continue
+        near = difflib.get_close_matches(key, list(places), n=2, cutoff=SIMILAR)
+        if len(near) == 1 and near[0] not in ambiguous:
+            matches[name] = ClassMatch(places[near[0]], False)
+    return matches
+
+
+def plain_class(name: str) -> str:
+    """Return a class name without case, blanks and signs."""
+    return re.sub(r"[\W_]+", "", name).casefold()

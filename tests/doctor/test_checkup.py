@@ -1,0 +1,248 @@
+"""What the doctor says beside planted mistakes: submissions, exit codes, repairs, warnings."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calipers.cli.main import run
+from calipers.doctor.checkup import check_files
+from calipers.doctor.spelling import class_index, image_index
+from calipers.errors import InputError, did_you_mean
+from calipers.io.read import read
+from doctor_cases import Tables, corners, demo, documents, saved_documents, saved_tables, tables
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def sound_tables(folder: Path) -> Tables:
+    pair = tables(*demo(), folder)
+    saved_tables(pair, folder)
+    return pair
+
+
+def said(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = run([*argv])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_a_submission_is_checked_without_references(folder, capsys):
+    pair = sound_tables(folder)
+    assert said(capsys, "doctor", "preds.csv", "--fail-on", "error")[0] == 0
+    for row, score in zip(pair.predictions, ("nan", "2", "0.5")):
+        row["score"] = score
+    pair.predictions[2]["x1"] = "-5"
+    pair.predictions[3]["x0"] = "left"
+    saved_tables(pair, folder)
+    code, out, _ = said(capsys, "doctor", "preds.csv", "--json")
+    document = json.loads(out)
+    assert code == 2
+    codes = {finding["code"] for finding in document["findings"]}
+    assert {"non-finite", "score-range", "neg-size", "type"} <= codes
+    assert document["commands"] == []
+    assert [file["role"] for file in document["cohort"]["files"]] == ["predictions of preds"]
+
+
+@pytest.mark.parametrize("name", ["preds.csv", "preds.json"])
+def test_a_sound_submission_says_what_is_read(folder, capsys, name):
+    sound_tables(folder)
+    saved_documents(documents(*demo(), folder), folder)
+    code, out, _ = said(capsys, "doctor", name)
+    assert code == 0
+    assert "751 read = 751 used + 0 set aside" in out
+    assert "Findings" not in out
+
+
+def test_results_without_references_have_categories_as_numbers(folder, capsys):
+    pair = documents(*demo(), folder)
+    pair.bare()
+    saved_documents(pair, folder)
+    code, out, _ = said(capsys, "doctor", "preds.json", "--json")
+    assert code == 0
+    assert sorted(json.loads(out)["cohort"]["classes"]) == ["1", "2", "3", "4"]
+
+
+def test_one_unusable_file_hides_nothing_about_the_other(folder, capsys):
+    pair = sound_tables(folder)
+    pair.each("score", lambda cell: repr(100 * float(cell)))
+    saved_tables(pair, folder)
+    (folder / "cut.json").write_text('[{"image_id"')
+    code, out, _ = said(capsys, "doctor", "refs.csv", "cut.json", "preds.csv", "--json")
+    document = json.loads(out)
+    assert code == 2
+    assert [finding["code"] for finding in document["findings"]] == ["json-syntax", "score-percent"]
+    # No command evaluates a file that cannot be read.
+    assert document["commands"] == []
+
+
+def test_every_finding_is_one_line_with_five_examples(folder, capsys):
+    pair = sound_tables(folder)
+    for row in pair.predictions[:40]:
+        row["score"] = "1.5"
+    saved_tables(pair, folder)
+    code, out, _ = said(capsys, "doctor", "refs.csv", "preds.csv")
+    assert code == 2
+    assert out.count("score-range (error)") == 1
+    start = out.index("score-range (error)")
+    lines = out[start:].split("\n\n")[0].splitlines()
+    assert lines[1].startswith("    fix ")
+    assert "40 of 751" in lines[2]
+    assert len(lines) == 3 + 5
+    # Few records are broken: the rest can be evaluated.
+    assert "calipers evaluate refs.csv preds.csv --lenient" in out
+
+
+def test_repairing_writes_only_what_was_asked_for(folder, capsys):
+    sound_tables(folder)
+    code, _, err = said(capsys, "doctor", "refs.csv", "preds.csv", "--repair", "mended.csv")
+    assert (code, Path("mended.csv").exists()) == (2, False)
+    assert "--repair rewrites" in err
+    code, _, err = said(capsys, "doctor", "refs.csv", "preds.csv", "--repair", "preds.csv")
+    assert (code, "[output-in-input]" in err or "[output-exists]" in err) == (2, True)
+
+
+def test_commands_keep_the_options_of_the_user(folder):
+    pair = sound_tables(folder)
+    for row in pair.predictions:
+        row["confidence of it"] = row.pop("score")
+    saved_tables(pair, folder)
+    checkup = check_files("refs.csv", {"ours": "preds.csv"}, columns={"score": "confidence of it"})
+    assert checkup.findings == ()
+    expected = "calipers evaluate refs.csv ours=preds.csv --columns 'score=confidence of it'"
+    assert checkup.commands == (expected,)
+
+
+def test_an_evaluation_near_zero_says_what_it_suspects(folder, capsys):
+    pair = documents(*demo(), folder)
+    pair.move(lambda box, _: [side / 2 for side in box])
+    saved_documents(pair, folder)
+    code, out, err = said(capsys, "evaluate", "refs.json", "preds.json", "--no-ci")
+    assert code == 0
+    assert err.count("at 0.5 times the resolution") == 1
+    _, out, _ = said(capsys, "evaluate", "refs.json", "preds.json", "--no-ci", "--json")
+    assert any("calipers doctor" in warning for warning in json.loads(out)["warnings"])
+    _, _, err = said(capsys, "evaluate", "sound-refs.json", "sound-preds.json", "--no-ci")
+    assert "calipers doctor" not in err
+
+
+def test_the_best_explanation_counts(folder, capsys):
+    pair = documents(*demo("misses-small"), folder)
+    pair.move(lambda box, _: corners(box))
+    saved_documents(pair, folder)
+    argv = ("evaluate", "refs.json", "preds.json", "--no-ci", "--box-format", "xywh")
+    _, _, err = said(capsys, *argv)
+    assert "boxes are xyxy, but were read as xywh" in err
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(1.0, 40.0), (0.7, 0.0), (1.4, 0.0), (0.6, 30.0)])
+def test_an_approximate_fix_is_no_fix(folder, factor, shift):
+    """Boxes that are moved in a way that nobody knows: the doctor proposes nothing."""
+    pair = documents(*demo(), folder)
+    pair.move(lambda box, _: [factor * box[0] + shift, factor * box[1], *box[2:]])
+    saved_documents(pair, folder)
+    checkup = check_files("refs.json", {"preds": "preds.json"})
+    assert [symptom.code for symptom in checkup.findings] == []
+
+
+def test_an_evaluation_near_zero_suspects_the_classes(folder, capsys):
+    pair = documents(*demo("misses-small"), folder)
+    for record in pair.predictions["annotations"]:
+        record["category_id"] = record["category_id"] % 4 + 1
+    saved_documents(pair, folder)
+    _, _, err = said(capsys, "evaluate", "refs.json", "preds.json", "--no-ci")
+    assert err.count("met by a box of another class: check the classes") == 1
+
+
+def test_two_files_of_predictions_are_an_error(folder, capsys):
+    sound_tables(folder)
+    code, _, err = said(capsys, "doctor", "preds.csv", "preds.csv")
+    assert (code, "[wrong-role]" in err) == (2, True)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_exit_code_is_that_of_strict_reading(folder, capsys, seed):
+    """Broken cells anywhere: the doctor never fails, and refuses what an evaluation refuses."""
+    pair = sound_tables(folder)
+    generator = random.Random(seed)
+    for rows in (pair.references, pair.predictions):
+        for _ in range(generator.randrange(3)):
+            row = generator.choice(rows)
+            row[generator.choice(list(row))] = generator.choice(
+                ("", "x", "-1", "1e300", "nan", "7")
+            )
+    saved_tables(pair, folder)
+    try:
+        read("refs.csv", {"preds": "preds.csv"})
+        expected = 0
+    except InputError:
+        expected = 2
+    assert said(capsys, "doctor", "refs.csv", "preds.csv")[0] == expected
+
+
+def test_references_that_cannot_be_read_are_an_error(folder, capsys):
+    sound_tables(folder)
+    with pytest.raises(InputError):
+        check_files("absent.json", {"preds": "preds.csv"})
+    assert said(capsys, "doctor", "absent.json", "preds.csv")[0] == 2
+
+
+def test_no_other_image_is_ever_meant():
+    cohort = demo()[0]
+    assert image_index(["P001_1.png", "P002_1.png"], cohort) is not None
+    # Similar, but another patient's.
+    assert image_index(["P001_11.png"], cohort) is None
+    assert image_index(["P0O1_1"], cohort) is None
+    # Two names for one image are no names.
+    assert image_index(["a/P001_1.png", "b/P001_1.png"], cohort) is None
+
+
+def test_no_class_is_guessed_between_two():
+    assert class_index(["Nodule"], ("nodule", "mass"))["Nodule"].is_certain
+    assert not class_index(["noduel"], ("nodule", "mass"))["noduel"].is_certain
+    assert class_index(["NODULE"], ("nodule", "Nodule")) == {}
+    assert class_index(["nodul-c"], ("nodule-a", "nodule-b")) == {}
+    assert class_index(["1"], ("nodule", "mass")) == {}
+
+
+def test_a_hint_never_names_what_was_refused():
+    assert "did you mean" not in did_you_mean("nodule", ["nodule", "mass"])
+    assert did_you_mean("nodul", ["nodule"]) == "did you mean 'nodule'?"
+
+
+def test_unknown_images_get_no_similar_name(folder, capsys):
+    pair = sound_tables(folder)
+    pair.predictions[0]["image"] = "P001_11"
+    saved_tables(pair, folder)
+    _, _, err = said(capsys, "evaluate", "refs.csv", "preds.csv")
+    assert "[unknown-image]" in err
+    assert "did you mean" not in err
+
+
+def test_findings_are_stable_json(folder, capsys) -> Any:
+    pair = sound_tables(folder)
+    pair.each("class", str.upper)
+    saved_tables(pair, folder)
+    _, out, _ = said(capsys, "doctor", "refs.csv", "preds.csv", "--json")
+    (finding,) = json.loads(out)["findings"]
+    assert list(finding) == [
+        "code",
+        "level",
+        "file",
+        "message",
+        "count",
+        "total",
+        "hint",
+        "examples",
+    ]
+    assert (finding["code"], finding["count"]) == ("class-names", 751)
+    assert "'NODULE' is 'nodule'" in finding["examples"]
