@@ -93,9 +93,23 @@ INTERVALS = (
 # a file: the general ones last.
 FORMATS: Mapping[str, str] = {
     "parquet": "calipers.io.tables.parquet:ParquetReader",
+    "labelme": "calipers.io.annotations.labelme:LabelMeReader",
+    "label-studio": "calipers.io.annotations.label_studio:LabelStudioReader",
+    "grand-challenge": "calipers.io.lists.grand_challenge:GrandChallengeReader",
     "coco": "calipers.io.coco.plugin:CocoReader",
+    "vindr": "calipers.io.lists.vindr:VindrReader",
+    "rsna": "calipers.io.lists.rsna:RsnaReader",
+    "openimages": "calipers.io.lists.open_images:OpenImagesReader",
+    "luna16": "calipers.io.lists.luna16:Luna16Reader",
+    "deeplesion": "calipers.io.lists.deep_lesion:DeepLesionReader",
+    "node21": "calipers.io.lists.node21:Node21Reader",
+    "siim": "calipers.io.lists.siim:SiimReader",
     "nih": "calipers.io.tables.nih:NihReader",
     "lard": "calipers.io.tables.lard:LardReader",
+    "voc": "calipers.io.annotations.voc:VocReader",
+    "cvat": "calipers.io.annotations.cvat:CvatReader",
+    "voc-results": "calipers.io.annotations.voc_results:VocResultsReader",
+    "yolo": "calipers.io.annotations.yolo:YoloReader",
     "csv": "calipers.io.tables.delimited:DelimitedReader",
 }
 

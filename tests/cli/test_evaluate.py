@@ -8,6 +8,7 @@ import math
 import pytest
 
 import calipers as cal
+from calipers import registry
 from preset_lists import BOX_PRESETS, MAP_PRESETS
 
 DOCUMENT_KEYS = ["schema", "calipers", "protocol", "cohort", "rows", "warnings", "statistics"]
@@ -166,7 +167,7 @@ def test_a_protocol_file_replaces_the_preset(calipers, files):
         (["--cluster", "patientt"], "no column 'patientt'"),
         (["--by", "patientt"], "by: the images have no column 'patientt'"),
         (["--interval", "wilsom"], "'wilsom' is not one of 'bootse-t-logit'"),
-        (["--format", "yolo"], "coco, csv, lard, nih, parquet"),
+        (["--format", "tfrecord"], ", ".join(sorted(registry.FORMATS))),
         (["--box-format", "xxyy"], "did you mean 'xyxy'?"),
         (["--columns", "image"], "--columns takes NAME=COLUMN"),
         (["--columns", "imag=pic"], "did you mean 'image'?"),

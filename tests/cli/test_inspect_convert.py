@@ -177,3 +177,15 @@ def test_masks_can_be_required_or_ignored(calipers, files):
         "convert", files.references, files.path("x.json"), "--masks", "required", "--json"
     )
     assert (said.code, said.json["error"]["problems"][0]["rule"]) == (2, "mask-missing")
+
+
+def test_several_readers_are_refused_with_the_rules_and_read_with_one(calipers, tmp_path):
+    path = tmp_path / "refs.csv"
+    path.write_text("image,rad_id,class,x0,y0,x1,y1\na,R1,n,0,0,9,9\na,R2,n,1,0,10,9\n")
+    said = calipers("inspect", path)
+    assert said.code == 2
+    assert "several-readers" in said.err
+    assert "--readers any" in said.err
+    said = calipers("inspect", path, "--readers", "majority", "--reader-overlap", "0.7")
+    assert said.code == 0
+    assert "IoU of at least 0.7" in said.out

@@ -451,6 +451,9 @@ def arrays() -> Iterator[Target]:
 
 def all_targets(folder: Path) -> list[Target]:
     """Return every target; some need a folder for their sound files."""
+    from fuzz.annotations import annotations
+    from fuzz.lists import lists
+
     return [
         *tables(),
         *settings(),
@@ -460,4 +463,6 @@ def all_targets(folder: Path) -> list[Target]:
         *saved_folder(folder),
         *constructors(),
         *arrays(),
+        *annotations(folder),
+        *lists(folder),
     ]

@@ -38,7 +38,7 @@ from calipers.cli.options import (
     writing_options,
 )
 from calipers.errors import CalipersError, InputError, UsageError
-from calipers.results.files import check_file
+from calipers.results.files import check_file, check_folder
 from calipers.show.terminal import Narrator, error_text, one_line, printable
 from calipers.show.words import interval_text, number_text
 
@@ -211,9 +211,11 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
 def convert(references: str, output: str, **options: Any) -> None:
     """Write the references REFS, or predictions on them, in another format.
 
-    Predictions also need the references, which define images and classes.
+    OUTPUT is a file; with --to yolo or --to voc it is a new folder. Predictions also need the
+    references, which define images and classes.
     """
     from calipers import __version__
+    from calipers.io.annotations.export import FOLDER_FORMATS, lost_in_folder
     from calipers.io.read import read
     from calipers.io.write import left_out, write, written_format
 
@@ -224,12 +226,18 @@ def convert(references: str, output: str, **options: Any) -> None:
     inputs = [references, *prediction_files.values()]
     if options["groups"]:
         inputs.append(options["groups"])
-    check_file(output, force=options["force"], inputs=inputs)
+    format_name = written_format(target, options["to"])
+    if format_name in FOLDER_FORMATS:
+        # Never replaced, not even with --force: pictures may lie beside the labels.
+        check_folder(output, force=False, inputs=tuple(inputs))
+    else:
+        check_file(output, force=options["force"], inputs=inputs)
     cohort = read(references, prediction_files, **reading_arguments(options))
     what = next(iter(prediction_files), "references")
     write(cohort, target, what=what, format=options["to"], box_format=options["to_box_format"])
     table = cohort.models[what] if prediction_files else cohort.references
-    notes = [*cohort.intake.notes, *left_out(table, written_format(target, options["to"]))]
+    notes = [*cohort.intake.notes, *left_out(table, format_name)]
+    notes += lost_in_folder(cohort, table, format_name)
     if options["as_json"]:
         document = {"schema": "calipers.convert/1", "calipers": __version__, "written": output}
         click.echo(json.dumps({**document, "what": what, "objects": len(table), "warnings": notes}))

@@ -168,7 +168,7 @@ def writing_options(target: str) -> Callable[[F], F]:
         click.option(
             "--to",
             metavar="NAME",
-            help=f"coco, csv, tsv or parquet. Default: by the suffix of {target}.",
+            help=f"coco, csv, tsv, parquet, yolo or voc. Default: by the suffix of {target}.",
         ),
         click.option(
             "--to-box-format",
@@ -222,8 +222,9 @@ def reading_options(function: F) -> F:
             "--format",
             "format_",
             metavar="NAME",
-            help="coco, csv, lard, nih, parquet, or a format of another package. Default: "
-            "detected.",
+            help="coco, csv, cvat, deeplesion, grand-challenge, label-studio, labelme, lard, "
+            "luna16, nih, node21, openimages, parquet, rsna, siim, vindr, voc, voc-results, yolo, "
+            "or a format of another package. Default: detected.",
         ),
         click.option("--box-format", metavar="NAME[,NAME]", help=formats),
         click.option("--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns),
@@ -265,6 +266,18 @@ def reading_options(function: F) -> F:
             type=OUTSIDE,
             default="keep",
             help="Boxes that reach beyond their image: keep (default), clip or refuse.",
+        ),
+        click.option(
+            "--readers",
+            metavar="RULE",
+            help="Several readers of one image: any, majority, or the name of one.",
+        ),
+        click.option(
+            "--reader-overlap",
+            metavar="IOU",
+            type=SHARE_OR_BOUND,
+            default=0.5,
+            help="IoU from which boxes of different readers are one finding (0.5).",
         ),
     )
     return added(options, function)
@@ -359,6 +372,8 @@ def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "lenient": not options["strict"],
         "allow_loss": options["allow_loss"],
         "outside": options["outside"],
+        "readers": options["readers"],
+        "reader_overlap": options["reader_overlap"],
     }
 
 
@@ -423,12 +438,14 @@ def cluster_of(text: str) -> str | tuple[str, ...]:
 
 def named_files(entries: Sequence[str]) -> dict[str, str]:
     """Return model name -> path of arguments such as ``ours=dets.json`` or ``dets.json``."""
+    from calipers.io.source import model_name
+
     files: dict[str, str] = {}
     for entry in entries:
         name, sign, path = entry.partition("=")
         # A file whose own name contains "=" is a file, and not a name with a file.
         if not sign or Path(entry).exists() or not name or "/" in name or "\\" in name:
-            name, path = Path(entry).stem, entry
+            name, path = model_name(entry), entry
         if not path:
             raise UsageError(f"a file is missing in {entry!r}: give PREDS as file or as name=file")
         if name in files:

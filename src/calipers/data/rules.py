@@ -365,7 +365,12 @@ def _unsized(delivery: Delivery, per_box: F64) -> Iterable[Finding]:
         return []
     bad = row_any(np.isnan(per_box))
     return _finding(
-        delivery, bad, "size-unknown", "bbox", "an image size, because the boxes are normalised"
+        delivery,
+        bad,
+        "size-unknown",
+        "bbox",
+        "an image size, because the boxes are normalised",
+        hint="give width and height of every image, for instance in a table with --groups",
     )
 
 

@@ -34,6 +34,7 @@ from calipers.data.rules import (
     without_area,
 )
 from calipers.errors import InputError, InputProblems, raise_problems
+from calipers.io.consensus import settle_readers
 from calipers.io.reader import ImageList, ObjectPart, Options, Problem, ReferenceFile
 from calipers.io.source import InputFile
 
@@ -79,9 +80,13 @@ def assemble(
     delivery, account = apply_rules(file.part, images, "references", options)
     _check_loss(file.part, account, len(delivery), "references", options)
     notes = [*account.notes, *_box_notes(delivery, sizes, "references")]
-    files = [
-        _intake(input_file, "references", file.format, file.part, account, len(delivery), notes)
-    ]
+    n_used = len(delivery)
+    if file.readings is not None and options.readers is not None:
+        delivery, reader_notes = settle_readers(
+            delivery, file.readings, sizes, options.readers, options.reader_overlap
+        )
+        notes += reader_notes
+    files = [_intake(input_file, "references", file.format, file.part, account, n_used, notes)]
     formats = [account.box_format]
     quarantine = account.quarantine
     table = as_references(_with_flags(delivery), sizes)
@@ -110,6 +115,11 @@ def assemble(
     cohort = Cohort(
         image_table, file.classes, table, models, Intake(tuple(files), tuple(quarantine))
     )
+    # An image that the chosen reader did not read is none without findings.
+    if file.readings is not None and options.readers in file.readings.names:
+        has_read = file.readings.images_of(options.readers)
+        if not has_read.all():
+            cohort = cohort.take(has_read)
     return Assembled(cohort, tuple(formats))
 
 
@@ -274,7 +284,9 @@ class Account:
             self._refuse(errors, len(problems))
             return
         # Reversed twice: the first problem of a record wins, and the order of the file stays.
-        firsts = {_record_of(problem.location): problem for problem in reversed(problems)}
+        firsts: dict[str, Problem] = {}
+        for problem in reversed(problems):
+            firsts[problem.origin or _record_of(problem.location)] = problem
         for problem in reversed(firsts.values()):
             self.aside[problem.rule] += 1
             self.quarantine.append(

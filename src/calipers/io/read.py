@@ -20,8 +20,9 @@ import numpy as np
 
 from calipers import errors, registry
 from calipers.data.cohort import Cohort, FileIntake
-from calipers.errors import InputError, UsageError
+from calipers.errors import InputError, InputProblems, UsageError, raise_problems
 from calipers.io.assemble import Assembled, assemble, fit_dimensions
+from calipers.io.consensus import require_rule
 from calipers.io.reader import (
     ObjectPart,
     Options,
@@ -33,7 +34,7 @@ from calipers.io.reader import (
     reader_of,
     readers,
 )
-from calipers.io.source import InputFile, open_source
+from calipers.io.source import InputFile, InputFolder, model_name, open_input
 
 PathName = str | PathLike[str]
 Predictions = PathName | Mapping[str, PathName] | Sequence[PathName] | None
@@ -58,22 +59,29 @@ def read(
     coco_ignore: bool = True,
     outside: str = "keep",
     allow_loss: float = 0.5,
+    readers: str | None = None,
+    reader_overlap: float = 0.5,
 ) -> Cohort:
     """Read references and the predictions of any number of models.
 
     Parameters
     ----------
     references
-        COCO JSON, delimited text, the NIH list of boxes, the LARD list of runways, or parquet.
+        COCO JSON, delimited text, the list of a data set (such as those of NIH, VinDr-CXR, RSNA or
+        LUNA16), parquet, or the files of an annotation tool: a YOLO, Pascal VOC or LabelMe folder,
+        CVAT XML, Label Studio JSON.
     predictions
-        One file, several files (the model is named like the file), or ``{"model": file}``. A table
-        with a column ``model`` may hold several models.
+        One file (or YOLO folder), several files (the model is named like the file), or
+        ``{"model": file}``. A table with a column ``model`` may hold several models.
     groups
         A table with one row per image: a column ``image``, ``image_id``, ``id`` or ``file_name``,
         and any further ones. ``width``, ``height``, ``depth`` and ``spacing_x`` ... fill sizes and
         spacings.
     format
-        ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, or ``"nih"`` and ``"lard"``
+        ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, ``"yolo"``,
+        ``"label-studio"``, ``"vindr"``, ``"rsna"``, ``"openimages"``, ``"luna16"``,
+        ``"voc-results"`` and ``"grand-challenge"`` (predictions only), or ``"nih"``, ``"lard"``,
+        ``"deeplesion"``, ``"node21"``, ``"siim"``, ``"voc"``, ``"cvat"`` and ``"labelme"``
         (references only), or a format of another installed package; None: judged from the first
         bytes.
     box_format
@@ -102,6 +110,14 @@ def read(
     allow_loss
         The share of the references, or of the records of one model, that lenient reading may set
         aside. Beyond, or with nothing left, reading fails.
+    readers
+        What to make of several readers of one image (a column ``reader``, ``rad_id`` or
+        ``annotator``): ``"any"`` keeps what one of them marks, ``"majority"`` what more than half
+        of the readers of the image mark, a name what this reader marks, on the images that they
+        read. None: several readers of one image are refused.
+    reader_overlap
+        The IoU from which boxes of one class and of different readers are one finding, whose box is
+        the mean of theirs.
 
     Raises
     ------
@@ -123,19 +139,21 @@ def read(
         coco_ignore=coco_ignore,
         outside=outside,
         allow_loss=allow_loss,
+        readers=readers,
+        reader_overlap=reader_overlap,
     )
     return read_all(references, predictions, groups, options).cohort
 
 
 def sniff(path: Path | str) -> Sniffed:
-    """Guess the format and the role of a file from its beginning.
+    """Guess the format and the role of a file or an annotation folder from its beginning.
 
     Raises
     ------
     InputError
         The file is missing, empty, or of no format that is known.
     """
-    return sniff_file(open_source(path))
+    return sniff_file(open_input(path))
 
 
 def explain(
@@ -162,15 +180,29 @@ def explain(
 
 
 def sniff_file(file: InputFile) -> Sniffed:
-    """Guess the format and the role of an opened file."""
-    if not file.head:
+    """Guess the format and the role of an opened file or folder."""
+    kind = _kind_of(file)
+    if kind == "file" and not file.head:
         raise InputError("content", rule="empty-file", file=file.file, value="only white space")
+    folder_formats = []
     # The order of the registry: formats with an unmistakable mark come before tables.
     for reader in readers():
+        if "folder" in reader.inputs:
+            folder_formats.append(reader.name)
+        if kind not in reader.inputs:
+            continue
         with registry.blaming("format", reader.name):
             sniffed = reader.sniff(file)
         if sniffed is not None:
             return sniffed
+    if kind == "folder":
+        raise InputError(
+            f"a file, or a folder of one of the formats {', '.join(folder_formats)}",
+            rule="not-a-file",
+            file=file.file,
+            value="; ".join(["a folder without their files", *file.notes]),
+            hint="give one file, or the folder that holds the annotation files",
+        )
     names = ", ".join(sorted(registry.known("format")))
     raise InputError(
         f"one of the formats {names}",
@@ -186,8 +218,9 @@ def read_all(
 ) -> Assembled:
     """Read everything; the result also says in which box format each file was read."""
     paths = named_paths(predictions)
-    input_file = open_source(errors.path("references", references))
+    input_file = open_input(errors.path("references", references))
     file = _read_references(input_file, options)
+    require_rule(file.readings, options.readers, input_file.file)
     images = fit_dimensions(file.images, file.part.delivery.boxes.shape[1] // 2)
     intake = None
     if groups is not None:
@@ -218,9 +251,24 @@ def named_paths(predictions: Predictions) -> list[tuple[str | None, PathName]]:
     return [(None, path) for path in predictions]
 
 
+def _kind_of(file: InputFile) -> str:
+    return "folder" if isinstance(file, InputFolder) else "file"
+
+
 def _choose_reader(file: InputFile, name: str | None) -> Reader:
     """Return the reader of the named format, else of the one that the file seems to have."""
-    return reader_of(name or sniff_file(file).format)
+    reader = reader_of(name or sniff_file(file).format)
+    kind = _kind_of(file)
+    if kind not in reader.inputs:
+        rules = {"folder": "not-a-file", "file": "not-a-folder"}
+        raise InputError(
+            f"a {reader.inputs[0]}, which is what the format {reader.name} is",
+            rule=rules[kind],
+            file=file.file,
+            value=f"a {kind}",
+            hint="leave --format out to let the format be detected",
+        )
+    return reader
 
 
 def _read_references(file: InputFile, options: Options) -> ReferenceFile:
@@ -247,11 +295,14 @@ def _pending_models(
     A file of one model is read later, one at a time; a file that may hold several is read now,
     because it names them.
     """
-    file = open_source(errors.path("predictions", path))
+    file = open_input(errors.path("predictions", path))
     name = options.format
-    # The lists of data sets have no scores, so a named list format is that of the references.
-    if name is not None and "predictions" not in reader_of(name).roles:
-        name = None
+    # The lists of data sets have no scores, so a named list format is that of the references; so is
+    # a format of folders if this is a file, and the other way round.
+    if name is not None:
+        named_reader = reader_of(name)
+        if "predictions" not in named_reader.roles or _kind_of(file) not in named_reader.inputs:
+            name = None
     reader = _choose_reader(file, name)
     if "predictions" not in reader.roles:
         raise InputError(
@@ -260,7 +311,7 @@ def _pending_models(
             file=file.file,
             value=f"a list of references ({reader.name})",
         )
-    stem = Path(fspath(path)).stem
+    stem = model_name(fspath(path))
     if not reader.several_models:
 
         def later() -> ObjectPart:
@@ -303,6 +354,12 @@ def _reference_index(file: ReferenceFile) -> ReferenceIndex:
 
 def _require_classes(file: ReferenceFile, input_file: InputFile) -> None:
     if not file.classes:
+        # Where every row is broken, that is the reason for the missing class.
+        problems = file.part.problems
+        errors_of_rows = [
+            problem.as_error(input_file.file) for problem in problems[: InputProblems.SHOWN]
+        ]
+        raise_problems(errors_of_rows, len(problems))
         raise InputError(
             "at least one class",
             rule="no-classes",

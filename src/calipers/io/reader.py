@@ -29,7 +29,8 @@ from calipers.arrays import F64, Column
 from calipers.data.cohort import UNIT
 from calipers.data.objects import BOX_FORMATS
 from calipers.data.rules import Delivery, Finding, Role, Source
-from calipers.errors import InputError, PluginError, UsageError, did_you_mean, flag, real
+from calipers.errors import InputError, PluginError, UsageError, did_you_mean, flag, real, word
+from calipers.io.consensus import Readings
 from calipers.io.source import InputFile
 
 Key = int | str  # an id as the file types it: 1 and "1" are different images
@@ -53,6 +54,8 @@ class ReadOptions(TypedDict, total=False):
     coco_ignore: bool
     outside: str
     allow_loss: float
+    readers: str | None
+    reader_overlap: float
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ class Options:
     outside: str = "keep"  # boxes that reach beyond their image
     # Share of the references, or of the records of a model, that lenient reading may set aside.
     allow_loss: float = 0.5
+    readers: str | None = None  # the rule for several readers of an image
+    reader_overlap: float = 0.5  # IoU from which their boxes are one finding
     inspecting: bool = False  # nothing is evaluated: no loss is too large to be told
 
     def __post_init__(self) -> None:
@@ -85,6 +90,12 @@ class Options:
         _check_option("outside", self.outside, OUTSIDE_CHOICES)
         if not 0.0 <= real("allow_loss", self.allow_loss) <= 1.0:
             raise UsageError(f"allow_loss is a share from 0 to 1, got {self.allow_loss!r}")
+        if not 0.0 < real("reader_overlap", self.reader_overlap) <= 1.0:
+            raise UsageError(
+                f"reader_overlap is an IoU above 0, at most 1, got {self.reader_overlap!r}"
+            )
+        if self.readers is not None:
+            word("readers", self.readers)
 
     @classmethod
     def from_keywords(
@@ -127,6 +138,7 @@ class Problem:
     value: object = None
     hint: str = ""
     record: str = ""  # original text
+    origin: str = ""  # names the record, where the beginning of the location does not
 
     def as_error(self, file: str) -> InputError:
         """Return the problem as the error that strict reading raises."""
@@ -188,6 +200,7 @@ class ReferenceFile:
     class_keys: Mapping[Key, int] | None  # category id -> class, if the format has such ids
     part: ObjectPart
     format: str
+    readings: Readings | None = None  # who read which image, if the file says so
 
 
 @dataclass(frozen=True)
@@ -277,12 +290,15 @@ class Reader(ABC):
     name: ClassVar[str]  # what --format calls it
     roles: ClassVar[tuple[Role, ...]] = ("references", "predictions")
     several_models: ClassVar[bool] = False  # whether a file may hold the predictions of several
+    # What it reads: one file, or a folder of files, which comes as an `InputFolder`.
+    inputs: ClassVar[tuple[str, ...]] = ("file",)
 
     @abstractmethod
     def sniff(self, file: InputFile) -> Sniffed | None:
         """Return what the file is if its beginning shows this format, else None.
 
-        Called for every file whose format nobody named, so it looks at the beginning only.
+        Called for every file whose format nobody named, so it looks at the beginning only. A folder
+        comes only to readers of folders, as an `InputFolder`.
         """
 
     def references(self, file: InputFile, options: Options) -> ReferenceFile:

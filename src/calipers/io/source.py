@@ -4,6 +4,8 @@
 A path comes in, an `InputFile` goes out (`open_source`), to every reader; volumes, which are too
 large to be mapped as text, use `require_file`, `open_regular` and `hash_file`. `list_files` lists
 what lies below a folder without opening it; links out of the folder are left out.
+
+A folder of annotation files is one input too, an `InputFolder` (`open_input`, which takes both).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import hashlib
 import mmap
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -41,6 +43,10 @@ BYTE_ORDER_MARKS = (
 
 # Entries below a folder: a whole disk, named by mistake, is not walked through.
 MOST_ENTRIES = 1_000_000
+# The files of a folder that readers may open, and that are hashed with their contents; others, such
+# as pictures of many gigabytes, are hashed with their name and length.
+ANNOTATION_SUFFIXES = (".txt", ".xml", ".json", ".yaml", ".yml", ".names", ".csv")
+MOST_ANNOTATION_BYTES = 1 << 28  # of one file in a folder
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,34 @@ class InputFile:
             first = -(-start // page) * page
             if stop - first >= page:
                 self.data.madvise(mmap.MADV_DONTNEED, first, (stop - first) // page * page)
+
+
+@dataclass(frozen=True)
+class InputFolder(InputFile):
+    """A folder of annotation files as one input.
+
+    ``size`` counts the bytes of the annotation files; ``data`` is empty. ``sha256`` covers the name
+    of every file below the folder, the contents of annotation files and the length of the others.
+    """
+
+    files: Mapping[str, str] = field(default_factory=dict)  # path below the folder -> real path
+
+    def ending(self, *suffixes: str) -> list[str]:
+        """Return the files whose names end so, in the order of their names."""
+        return [name for name in self.files if name.lower().endswith(suffixes)]
+
+    def open(self, name: str) -> InputFile:
+        """Open an annotation file of the folder; it may be empty."""
+        file = f"{self.file.rstrip('/')}/{name}"
+        with open_regular(Path(self.files[name]), follow=False) as stream:
+            raw = _read_annotations(stream, file)
+        for mark, encoding in BYTE_ORDER_MARKS:
+            if raw.startswith(mark):
+                opened = _as_utf8(Path(file), raw, encoding, "")
+                # Told once for the folder, however many of its files have such a mark.
+                self.notes.extend(f"a file was {note}" for note in opened.notes)
+                return opened
+        return InputFile(file, raw, len(raw), "")
 
 
 def require_file(path: Path | str) -> Path:
@@ -131,11 +165,17 @@ def open_regular(
 
 def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file, read in steps."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while step := file.read(HASH_STEP):
-            digest.update(step)
-    return digest.hexdigest()
+        return _hash_of(file)[0]
+
+
+def _hash_of(stream: BinaryIO) -> tuple[str, int]:
+    """Return the SHA-256 and the length of an open file."""
+    digest, n_bytes = hashlib.sha256(), 0
+    while step := stream.read(HASH_STEP):
+        digest.update(step)
+        n_bytes += len(step)
+    return digest.hexdigest(), n_bytes
 
 
 def open_source(path: Path | str) -> InputFile:
@@ -172,6 +212,83 @@ def open_source(path: Path | str) -> InputFile:
         if data[: len(mark)] == mark:
             return _as_utf8(path, data[:], encoding, sha256)
     return InputFile(str(path), data, len(data), sha256)
+
+
+def open_input(path: Path | str) -> InputFile:
+    """Open a file, or a folder of annotation files."""
+    return open_folder(path) if os.path.isdir(path) else open_source(path)
+
+
+def model_name(path: Path | str) -> str:
+    """Return the name of a model by that of its file; one in a folder ``labels``, where YOLO puts
+    them, is called like the folder above.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return path.stem
+    # The dot in the name of a folder begins no suffix.
+    place = path.resolve()
+    return place.parent.name if place.name == "labels" else place.name
+
+
+def open_folder(path: Path | str) -> InputFolder:
+    """List a folder and hash it; no file outside of it is touched.
+
+    Raises
+    ------
+    InputError
+        The folder, or one below it, cannot be read, or it is too large.
+    """
+    listing = list_files(Path(path), holds="annotations")
+    if listing.closed:
+        raise InputError(
+            "folders that can be read",
+            rule="not-readable",
+            file=str(path),
+            value=f"{listing.closed} that cannot",
+        )
+    digest, size = hashlib.sha256(), 0
+    files = dict(sorted(listing.files.items()))
+    for name, real_path in files.items():
+        if name.lower().endswith(ANNOTATION_SUFFIXES):
+            _check_name(str(path), name)
+            with open_regular(Path(real_path), follow=False) as stream:
+                content, n_bytes = _hash_of(stream)
+            size += n_bytes
+        else:
+            content = f"{_length(real_path)} bytes"
+        digest.update(f"{name}\0{content}\0".encode("utf-8", "surrogateescape"))
+    notes = []
+    if listing.left:
+        notes.append(f"{listing.left} links lead out of the folder and are not followed")
+    return InputFolder(str(path), b"", size, digest.hexdigest(), notes, files)
+
+
+def _read_annotations(stream: BinaryIO, file: str) -> bytes:
+    raw = stream.read(MOST_ANNOTATION_BYTES + 1)
+    if len(raw) > MOST_ANNOTATION_BYTES:
+        raise InputError(f"at most {MOST_ANNOTATION_BYTES} bytes", rule="too-large", file=file)
+    return raw
+
+
+def _check_name(folder: str, name: str) -> None:
+    """Raise for a name that cannot be written as UTF-8: images are named after their files."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InputError(
+            "names of files in UTF-8",
+            rule="encoding",
+            file=folder,
+            value=name.encode("utf-8", "surrogateescape"),
+        ) from None
+
+
+def _length(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def _as_utf8(path: Path, raw: bytes, encoding: str, sha256: str) -> InputFile:

@@ -2,7 +2,8 @@
 """`write`: references or one model's predictions back to a file that `read` understands.
 
 A `Cohort` comes in, a file goes out, whole or not at all: COCO JSON (`document`), delimited text or
-parquet. COCO JSON and parquet are lossless for ids, classes, boxes and scores. Delimited text is
+parquet; or a folder of YOLO or Pascal VOC (`calipers.io.annotations.export`). COCO JSON and parquet
+are lossless for ids, classes, boxes and scores. Delimited text is
 too, but its group columns come back as text. ``calipers convert`` and users call it; `left_out`
 says what a format cannot hold.
 """
@@ -31,6 +32,7 @@ from calipers.data.objects import (
     to_corners,
 )
 from calipers.errors import UsageError, did_you_mean
+from calipers.io.annotations.export import FOLDER_FORMATS, folder_files, write_folder
 from calipers.io.tables.columns import BOX_LAYOUTS, BOX_NAMES, IMAGE_LEVEL, OBJECTS, SIZES, SPACINGS
 from calipers.io.tables.table import delimited
 from calipers.kernels import coco_rle
@@ -60,6 +62,7 @@ def write(
         ``"references"`` or the name of a model.
     format
         ``"coco"``, ``"csv"``, ``"tsv"`` or ``"parquet"``; None: by the suffix of the path.
+        ``"yolo"`` and ``"voc"`` (references only) make a folder, which must be new or empty.
     box_format
         One of `calipers.data.objects.BOX_FORMATS`; None: xywh for COCO, xyxy for tables. Only those
         two come back exactly; pass the same ``box_format`` to `read` if it is a normalised or
@@ -82,6 +85,9 @@ def write(
     if box_format is not None and box_format not in BOX_FORMATS:
         raise UsageError(f"no box format {box_format!r}; {did_you_mean(box_format, BOX_FORMATS)}")
     table = cohort.references if what == "references" else cohort.predictions(what)
+    if file_format in FOLDER_FORMATS:
+        write_folder(target, folder_files(cohort, table, file_format, box_format))
+        return
     if file_format == "coco":
         write_atomically(target, document(cohort, table, box_format or "xywh"))
         return
@@ -97,10 +103,10 @@ def write(
 def written_format(target: Path, format: str | None) -> str:
     """Return the format that was named, else that of the suffix."""
     file_format = format or SUFFIXES.get(target.suffix.lower(), "")
-    if file_format not in SUFFIXES.values():
+    names = [*SUFFIXES.values(), *FOLDER_FORMATS]
+    if file_format not in names:
         raise UsageError(
-            f"no format {file_format or target.suffix!r}; "
-            + did_you_mean(file_format, list(SUFFIXES.values()))
+            f"no format {file_format or target.suffix!r}; " + did_you_mean(file_format, names)
         )
     return file_format
 

@@ -15,7 +15,7 @@ from calipers.io.read import read, sniff
 from refusals import refused_or_set_aside
 
 DATA = Path(os.environ.get("CALIPERS_DATA", Path(__file__).parents[3] / "shared" / "data"))
-REFS = """image,class,x0,y0,x1,y1,width,height,patient,reader
+REFS = """image,class,x0,y0,x1,y1,width,height,patient,tool
 007,nodule,10,20,30,40,100,100,p1,A
 007,NA,1.5,2,3e1,4,100,100,p1,B
 8,nodule,0,0,5,5,200,100,p2,A
@@ -46,8 +46,8 @@ def test_ids_stay_text_and_na_is_a_name(tmp_path):
 def test_a_column_is_a_group_if_constant_on_every_image_else_a_fact(tmp_path):
     cohort = read(put(tmp_path, "refs.csv", REFS))
     assert cohort.images.groups["patient"].tolist() == ["p1", "p2", "p2"]
-    assert "reader" not in cohort.images.groups
-    assert cohort.references.facts["reader"].tolist() == ["A", "B", "A"]
+    assert "tool" not in cohort.images.groups
+    assert cohort.references.facts["tool"].tolist() == ["A", "B", "A"]
 
 
 def test_the_box_format_follows_from_the_names(tmp_path):
@@ -89,16 +89,16 @@ def test_three_dimensional_columns(tmp_path):
 
 
 def test_columns_can_be_named(tmp_path):
-    path = put(tmp_path, "refs.csv", "patientId,x,y,width,height,Target\np,1,2,3,4,1\n")
+    path = put(tmp_path, "refs.csv", "StudyUID,x,y,width,height,Finding\np,1,2,3,4,1\n")
     cohort = read(
-        path, columns={"image": "patientId", "class": "Target", "w": "width", "h": "height"}
+        path, columns={"image": "StudyUID", "class": "Finding", "w": "width", "h": "height"}
     )
     assert cohort.references.boxes.tolist() == [[1, 2, 4, 6]]
     assert np.isnan(cohort.images.size).all()
-    with pytest.raises(InputError, match="did you mean 'Target'"):
-        read(path, columns={"class": "Targt"})
+    with pytest.raises(InputError, match="did you mean 'Finding'"):
+        read(path, columns={"class": "Findng"})
     with pytest.raises(UsageError, match="no column is called 'klass'"):
-        read(path, columns={"klass": "Target"})
+        read(path, columns={"klass": "Finding"})
 
 
 def test_a_row_with_only_a_class_declares_it(tmp_path):
@@ -188,7 +188,7 @@ def test_an_empty_area_is_not_declared(tmp_path):
 
 BROKEN_FILES = [
     ("missing-column", "a,b,1,2,3,4\nc,d,1,2,3,4\n"),
-    ("missing-column", "image,x0,y0,x1,y1\n"),
+    ("missing-column", "image,finding,x0,y0,x1,y1\na,polyp,1,2,3,4\n"),
     ("box-columns", "image,class,x0,y0,x1\na,b,1,2,3\n"),
     ("box-columns", "image,class,x,y,w,h,x0,y0,x1,y1\n"),
     ("dup-column", "image,class,x0,y0,x1,y1,X0\n"),
@@ -219,7 +219,7 @@ BROKEN_PREDICTIONS = [
     ("unknown-category", "2:2", "8;nodul;1;1;2;2;.5"),
     ("score-missing", "2:7", "8;nodule;1;1;2;2;"),
     ("score-range", "2:7", "8;nodule;1;1;2;2;50"),
-    ("type", "2:7", "8;nodule;1;1;2;2;0,5"),
+    ("type", "2:7", "8;nodule;1;1;2;2;1,234"),
 ]
 
 

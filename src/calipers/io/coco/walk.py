@@ -25,6 +25,7 @@ import msgspec
 import numpy as np
 
 from calipers.errors import InputError
+from calipers.io.source import InputFile
 
 PIECE = 2 << 20  # measured: smaller costs calls, larger leaves the cache
 WINDOW = 1 << 18  # bytes of text at a time; a larger value makes it grow
@@ -78,6 +79,30 @@ def walk(file: str, data: Buffer) -> Outline:
         file can be trusted.
     """
     return Walker(file, data).document()
+
+
+def read_value(input_file: InputFile) -> Any:
+    """Return the whole of a JSON file as one value, for formats of small files.
+
+    Raises
+    ------
+    InputError
+        ``json-syntax``, ``encoding``, ``depth``, ``dup-key`` or ``non-finite``, wherever it is.
+    """
+    file = input_file.file
+    walker = Walker(file, input_file.data)
+    with walker.typed_errors():
+        value, _, text = walker.value()
+        walker._check_depth(text, 0)
+        repeated, odd_number = walker.repeated, walker.odd_number
+        walker.end()
+    if repeated:
+        raise InputError("every key once", rule="dup-key", file=file, field=repeated[0])
+    if odd_number:
+        raise InputError("finite numbers", rule="non-finite", file=file)
+    if SURROGATE.search(text) or ("\\u" in text and _half_pair(value)):
+        raise InputError("text in UTF-8", rule="encoding", file=file)
+    return value
 
 
 def printable(text: str) -> str:

@@ -133,7 +133,6 @@ OBJECTS = declare(
     ColumnSpec(
         "class",
         ("class", "class_name", "label", "category", "category_name"),
-        required=True,
         hint=NAMELESS_HINT.format("class"),
     ),
     ColumnSpec("score", ("score", "confidence"), kind="number", role="predictions"),
@@ -150,6 +149,7 @@ OBJECTS = declare(
     ColumnSpec("spacing_z", ("spacing_z",), kind="number", role="references"),
     ColumnSpec("patient", ("patient", "patient_id", "patientid"), role="references"),
     ColumnSpec("centre", ("centre", "center", "centre_id", "center_id"), role="references"),
+    ColumnSpec("reader", ("reader", "rad_id", "annotator", "reader_id"), role="references"),
 )
 
 # A table with a row per image.

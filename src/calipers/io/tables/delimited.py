@@ -84,6 +84,7 @@ def read_delimited(input_file: InputFile) -> FileTable:
         problems=problems,
         notes=notes,
         source=input_file,
+        decimal_comma=delimiter != ",",
     )
 
 

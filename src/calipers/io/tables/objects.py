@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from calipers.arrays import F64, I64, Column, Flags
+from calipers.arrays import F64, I32, I64, Column, Flags
 from calipers.data.cohort import UNIT, FileIntake
 from calipers.data.rules import Delivery, Finding, Source
 from calipers.errors import InputError, did_you_mean
+from calipers.io.consensus import READER_FACT, Readings
 from calipers.io.reader import (
     GROUP_UNIT,
     ImageList,
@@ -53,6 +54,7 @@ from calipers.io.tables.table import FileTable, codes, empty, numbers, strict_nu
 # A hint compares names letter by letter: among more of them it would be slow, and a longer one is
 # no help.
 MANY_NAMES, LONG_HINT = 1000, 300
+SOLE_CLASS = "object"  # of references without a column of classes
 
 
 class TableReader(Reader):
@@ -99,7 +101,7 @@ def references_from(table: FileTable, options: Options) -> ReferenceFile:
     # One choice of columns serves both files of a call.
     names = columns_for_role(table.names, options.columns, "references")
     options = replace(options, columns=names)
-    rows = _rows(table, options)
+    rows = _rows(table, options, _sole_class(table, options))
     columns = rows.layout.columns
     if "score" in columns and not empty(table.columns[columns["score"]]).all():
         raise InputError(
@@ -121,6 +123,7 @@ def references_from(table: FileTable, options: Options) -> ReferenceFile:
         )
     classes = _classes(rows)
     images, facts = _image_columns(table, rows.layout, image_rows, image, ids)
+    readings = _readings(table, rows, image_rows, image, len(ids))
     place_of: dict[Key, int] = {name: k for k, name in enumerate(ids)}
     label_of: dict[Key, int] = {name: k for k, name in enumerate(classes)}
     # Before the sound rows are counted, because it may find more that are not.
@@ -132,7 +135,7 @@ def references_from(table: FileTable, options: Options) -> ReferenceFile:
     facts = {name: column[sound_rows] for name, column in facts.items()}
     delivery = replace(part.delivery, facts=facts, **details)
     part = replace(part, delivery=delivery, notes=[*part.notes, *images.notes])
-    return ReferenceFile(images, classes, None, part, table.format)
+    return ReferenceFile(images, classes, None, part, table.format, readings)
 
 
 def predictions_from(
@@ -210,7 +213,8 @@ def add_groups(
 
 
 def _one_model(table: FileTable, index: ReferenceIndex, options: Options) -> ObjectPart:
-    rows = _rows(table, options)
+    only_class = index.classes[0] if len(index.classes) == 1 else None
+    rows = _rows(table, options, only_class)
     columns = rows.layout.columns
     score, bad = numbers(table, columns["score"], rows.is_object)
     # An empty score reads as NaN, which would rank somewhere without a word.
@@ -247,13 +251,36 @@ class _ObjectRows:
     problems: dict[int, list[Problem]]
 
 
-def _rows(table: FileTable, options: Options) -> _ObjectRows:
+def _sole_class(table: FileTable, options: Options) -> str | None:
+    """Return the class of references without a column of classes; None if a column of text may
+    hold them.
+    """
     layout = find_layout(table, options.columns, options.box_format)
-    image, label = texts(table, layout.columns["image"]), texts(table, layout.columns["class"])
+    if "class" in layout.columns:
+        return None
+    for name in layout.others:
+        # A class under a name that we do not know must not be lost without a word.
+        if numbers(table, name)[1]:
+            return None
+    note = f"no column of classes: all objects are of the class {SOLE_CLASS!r}"
+    table.notes.append(note)
+    return SOLE_CLASS
+
+
+def _rows(table: FileTable, options: Options, only_class: str | None) -> _ObjectRows:
+    layout = find_layout(table, options.columns, options.box_format)
+    image = texts(table, layout.columns["image"])
     vacant = np.stack([empty(table.columns[name]) for name in layout.box]).reshape(
         len(layout.box), len(table)
     )
     no_box, no_image = np.asarray(vacant.all(axis=0)), empty(image)
+    if "class" in layout.columns:
+        label = texts(table, layout.columns["class"])
+    elif only_class is not None:
+        # A row without a box declares an image.
+        label = ["" if is_vacant else only_class for is_vacant in no_box.tolist()]
+    else:
+        raise OBJECTS["class"].missing(table)
     no_class = empty(label)
     # Class rows first: a row that is one cannot also be an object without an image.
     is_class = no_image & no_box & ~no_class
@@ -304,15 +331,15 @@ def _part(
     for row in sorted(rows.problems):
         problems += rows.problems[row]
     findings = [
-        *_unknown(image, image_names, "image", "unknown-image", images),
-        *_unknown(label, label_names, "class", "unknown-category", labels),
+        *unknown_names(image, image_names, "image", "unknown-image", images),
+        *unknown_names(label, label_names, "class", "unknown-category", labels),
     ]
     n_dropped = len(table.problems) + len(rows.problems)
     return ObjectPart(delivery, source, findings, problems, list(table.notes), n_dropped)
 
 
-def _unknown(
-    code: I64, names: list[str], field: str, rule: str, index: Mapping[Key, int]
+def unknown_names(
+    code: I64 | I32, names: list[str], field: str, rule: str, index: Mapping[Key, int]
 ) -> list[Finding]:
     """Return the rows whose image or class is not among the references."""
     bad = np.flatnonzero(code < 0)
@@ -369,11 +396,14 @@ def _image_columns(
     np.minimum.at(first, image, image_rows)
     groups: dict[str, Column] = {}
     facts: dict[str, Column] = {}
-    columns = {name: layout.columns[name] for name in IMAGE_LEVEL if name in layout.columns}
+    described = (*IMAGE_LEVEL, READER_FACT)
+    columns = {name: layout.columns[name] for name in described if name in layout.columns}
     columns.update(zip(layout.others, layout.others))
     notes: tuple[str, ...] = ()
     for name, column in columns.items():
         cells = table.columns[column]
+        if name == READER_FACT:
+            cells = texts(table, column)
         values = text_column(cells) if isinstance(cells, list) else cells
         if not bool((values[image_rows] == values[first[image]]).all()):
             facts[name] = values
@@ -386,6 +416,38 @@ def _image_columns(
     size = _measures(table, layout, SIZES[: layout.dimensions], image_rows, image, first)
     spacing = _measures(table, layout, SPACINGS[: layout.dimensions], image_rows, image, first)
     return ImageList(ids, size, spacing, groups, notes), facts
+
+
+def _readings(
+    table: FileTable, rows: _ObjectRows, image_rows: I64, image: I64, n_images: int
+) -> Readings | None:
+    """Return who read which image, from all rows that name both; boxes of nobody among those of
+    several readers are no longer sound.
+    """
+    column = rows.layout.columns.get("reader")
+    if column is None:
+        return None
+    cells = texts(table, column)
+    has_reader = ~empty(cells)[image_rows]
+    reader, names = codes([cells[row] for row in image_rows[has_reader].tolist()])
+    if not names:
+        return None
+    own_image = image[has_reader]
+    # A pair is one number, and its first row comes first.
+    _, first = np.unique(own_image * len(names) + reader, return_index=True)
+    first = np.sort(first)
+    own_image, reader = own_image[first], reader[first]
+    is_second = np.ones(len(own_image), np.bool_)
+    is_second[np.unique(own_image, return_index=True)[1]] = False
+    location = ""
+    if is_second.any():
+        row = int(image_rows[has_reader][first][is_second.argmax()])
+        location = table.locate(int(table.lines[row]), column)
+        bad = {}
+        for row in np.flatnonzero(rows.is_object & empty(cells)).tolist():
+            bad[row] = table.problem(row, column, "reader-missing", "the reader of every box")
+        _mark(rows, bad)
+    return Readings(column, tuple(names), own_image, reader, n_images, location)
 
 
 def _measures(

@@ -47,6 +47,8 @@ YES_NO = {
 }
 # Three digits after a comma may also be thousands, so they are no decimal comma here.
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d{1,2}$|[+-]?\d+,\d{4,}$")
+COMMA_NUMBER = re.compile(r"\s*[+-]?\d+(,\d+)?([eE][+-]?\d+)?\s*$", re.ASCII)
+CLEAR_COMMA = re.compile(r"\s*[+-]?(0,\d+|\d+,\d{1,2}|\d+,\d{4,}|\d{4,},\d+)\s*$", re.ASCII)
 THOUSANDS = re.compile(r"[+-]?\d{1,3}([,'. ]\d{3})+([.,]\d+)?$")
 # What a number may look like, in ASCII; everything else is refused with a hint.
 PLAIN_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$", re.ASCII)
@@ -71,6 +73,7 @@ class FileTable:
     problems: list[Problem] = field(default_factory=list)  # rows that do not fit the header
     notes: list[str] = field(default_factory=list)
     source: InputFile | None = None  # None: from memory
+    decimal_comma: bool = False  # commas do not separate cells, so they may stand in numbers
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -227,6 +230,13 @@ def numbers(
             return values, {}
         except ValueError:
             pass
+    with_points = _decimal_points(texts_of_rows) if table.decimal_comma else None
+    if with_points is not None:
+        values[rows] = with_points
+        note = f"column {name!r} is read with decimal commas"
+        if note not in table.notes:
+            table.notes.append(note)
+        return values, {}
     # The slow way, cell by cell, only if the whole column did not convert.
     problems = {}
     for row, cell in zip(rows.tolist(), texts_of_rows):
@@ -235,6 +245,16 @@ def numbers(
         else:
             problems[row] = table.problem(row, name, "type", "a number", cell, _number_hint(cell))
     return values, problems
+
+
+def _decimal_points(cells: Sequence[str]) -> list[float] | None:
+    """Return the numbers of cells with decimal commas; None if they may be anything else.
+
+    1,234 may be a thousand: one cell of the column has to be beyond doubt.
+    """
+    if not all(map(COMMA_NUMBER.match, cells)) or not any(map(CLEAR_COMMA.match, cells)):
+        return None
+    return [float(cell.replace(",", ".")) for cell in cells]
 
 
 def _word_as_number(cell: str) -> str:

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The format ``label-studio``: the JSON export of Label Studio, as references or predictions.
+
+The export is a list of tasks, one per image, with ``annotations`` by people and ``predictions`` by
+models. Each holds a ``result``: regions with a ``value`` in percent of the image, and the size of
+the image in pixels beside it. References are the annotations; predictions are those of the tasks,
+with the ``score`` of each region, else that of the whole prediction.
+
+`calipers.io.read` calls `LabelStudioReader`. A task that nobody annotated is no image without
+objects, and is left out; several annotations of one task need a rule that is not made here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from calipers.errors import InputError
+from calipers.io.annotations.rows import (
+    NAN,
+    AnnotatedImage,
+    AnnotationList,
+    Box,
+    ImageNames,
+    Polygons,
+    RecordPlace,
+    bounding_box,
+    image_side,
+    is_number,
+    rotated_corners,
+)
+from calipers.io.reader import (
+    Key,
+    ObjectPart,
+    Options,
+    Reader,
+    ReferenceFile,
+    ReferenceIndex,
+    Sniffed,
+)
+from calipers.io.source import InputFile
+
+REGIONS = re.compile(r'"(?:annotations|completions|predictions)"\s*:\s*\[')
+TASK = re.compile(r'"data"\s*:\s*\{')
+FLAT = re.compile(r'"(?:rectangle|polygon|ellipse|brush)labels"\s*:')
+SCORED = re.compile(r'"predictions"\s*:\s*\[\s*\{')
+# Before the name of an uploaded picture Label Studio writes eight signs of its own.
+UPLOADED = re.compile(r"[0-9a-f]{8}-(?=.)")
+LABELS = ("rectanglelabels", "polygonlabels", "ellipselabels", "labels")
+RECTANGLE, POLYGON, ELLIPSE = "rectangle", "polygon", "ellipse"
+# Regions whose outline cannot be read here.
+OTHER_SHAPES = ("brush", "brushlabels", "keypoint", "keypointlabels", "bitmask", "vector")
+
+
+class LabelStudioReader(Reader):
+    """The JSON export of Label Studio.
+
+    Notes
+    -----
+    An image is called like the file that its task names, without folders and without the eight
+    signs that Label Studio writes before the name of an uploaded file. Classes are the labels, in
+    alphabetical order.
+    """
+
+    name = "label-studio"
+
+    def sniff(self, file: InputFile) -> Sniffed | None:
+        """Recognise a list of tasks."""
+        head = file.head
+        if head[:1] != "[":
+            return None
+        if FLAT.search(head) or (TASK.search(head) and REGIONS.search(head)):
+            role = "unknown" if SCORED.search(head) else "references"
+            return Sniffed(self.name, role, "its JSON is a list of tasks, as of Label Studio")
+        return None
+
+    def references(self, file: InputFile, options: Options) -> ReferenceFile:
+        """Read the annotations of all tasks."""
+        rows = AnnotationList(file, options)
+        images: list[AnnotatedImage] = []
+        n_open = 0
+        for task in _tasks(file):
+            annotations = task.annotations()
+            if not annotations:
+                n_open += 1
+                continue
+            if len(annotations) > 1:
+                raise InputError(
+                    "one annotation of each task",
+                    rule="several-readers",
+                    file=file.file,
+                    location=f"{task.pointer}/annotations",
+                    value=f"{len(annotations)} annotations of {task.name}",
+                    hint="export one annotation of each task: those of several readers are not "
+                    "several findings",
+                )
+            width, height = task.enter(rows, len(images), annotations)
+            images.append(AnnotatedImage(task.name, width, height, task.name))
+        if n_open:
+            rows.notes.append(f"{n_open} tasks without annotation are left out")
+        return rows.references(self.name, images)
+
+    def predictions(
+        self, file: InputFile, index: ReferenceIndex, options: Options
+    ) -> Mapping[str, ObjectPart]:
+        """Read the predictions of all tasks."""
+        rows = AnnotationList(file, options)
+        names = ImageNames(index)
+        for task in _tasks(file):
+            predictions = task.predictions()
+            if len(predictions) > 1:
+                raise InputError(
+                    "one prediction of each task",
+                    rule="wrong-role",
+                    file=file.file,
+                    location=f"{task.pointer}/predictions",
+                    value=f"{len(predictions)} predictions of {task.name}",
+                    hint="export the predictions of one model version",
+                )
+            task.enter(rows, names.find(task.name), predictions, scored=True)
+        if not rows.entries and not rows.problems:
+            raise InputError(
+                "predictions of tasks, which have scores", rule="score-missing", file=file.file
+            )
+        labels: dict[Key, int] = {name: k for k, name in enumerate(index.classes)}
+        return {"": rows.predictions(index, labels)}
+
+
+def _tasks(file: InputFile) -> Iterator[_Task]:
+    from calipers.io.coco.walk import read_value
+
+    value = read_value(file)
+    if not isinstance(value, list):
+        raise InputError("a list of tasks", rule="format", file=file.file, location="/")
+    for k, task in enumerate(value):
+        if not isinstance(task, dict) or not isinstance(task.get("data"), dict):
+            raise InputError(
+                "a task with data",
+                rule="format",
+                file=file.file,
+                location=f"/{k}",
+                hint='export as "JSON"; "JSON-MIN" leaves out what is needed here',
+            )
+        yield _Task(file, f"/{k}", task)
+
+
+class _Task:
+    """One task: an image with what people and models say about it."""
+
+    def __init__(self, file: InputFile, pointer: str, task: dict[str, Any]) -> None:
+        self.file, self.pointer, self.task = file, pointer, task
+        self.name = self._image_name()
+        self.width = self.height = NAN
+
+    def annotations(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return the annotations that were not cancelled, with their places."""
+        key = "annotations" if "annotations" in self.task else "completions"
+        entries = []
+        for pointer, entry in self._entries(key):
+            if not entry.get("was_cancelled"):
+                entries.append((pointer, entry))
+        return entries
+
+    def predictions(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return the predictions with their places."""
+        return self._entries("predictions")
+
+    def enter(
+        self,
+        rows: AnnotationList,
+        image: int,
+        entries: list[tuple[str, dict[str, Any]]],
+        *,
+        scored: bool = False,
+    ) -> tuple[float, float]:
+        """Enter all regions, and return the size of the image."""
+        for pointer, entry in entries:
+            result = entry.get("result")
+            if not isinstance(result, list):
+                raise self._error("a list of regions", f"{pointer}/result")
+            labelled_ids = _labelled_ids(result)
+            for k, region in enumerate(result):
+                place = RecordPlace(f"{pointer}/result/{k}", str(region)[:2000])
+                score = entry.get("score")
+                self._enter_region(rows, image, region, place, labelled_ids, scored, score)
+        return self.width, self.height
+
+    def _enter_region(
+        self,
+        rows: AnnotationList,
+        image: int,
+        region: Any,
+        place: RecordPlace,
+        labelled_ids: set[str],
+        scored: bool,
+        score: object,
+    ) -> None:
+        if not isinstance(region, dict) or not isinstance(region.get("value"), dict):
+            # Relations between regions have no value.
+            if not isinstance(region, dict) or region.get("type") != "relation":
+                rows.reject(place, "type", "a region with a value", region, field="value")
+            return
+        value, kind = region["value"], _kind(region["value"])
+        if region.get("type") in OTHER_SHAPES:
+            rows.reject(
+                place,
+                "shape-kind",
+                "a rectangle, a polygon or an ellipse",
+                region["type"],
+                field="type",
+                hint="--lenient sets such regions aside",
+            )
+            return
+        labels = _labels(value)
+        # Choices and texts about the whole image have no place in it; and a shape without label is
+        # followed by one with the same id and a label.
+        if not kind or (labels is None and str(region.get("id")) in labelled_ids):
+            return
+        if labels is None or len(labels) != 1 or not isinstance(labels[0], str) or not labels[0]:
+            rows.reject(place, "class-missing", "one label", labels, field="labels")
+            return
+        outline = self._outline(rows, kind, region, place)
+        if outline is None:
+            return
+        box, rings = outline
+        if not scored:
+            rows.add(image, labels[0], box, place, rings=rings)
+            return
+        own_score = region.get("score", score)
+        if not is_number(own_score):
+            rows.reject(place, "score-missing", "a score", own_score, field="score")
+            return
+        rows.add(
+            image,
+            labels[0],
+            box,
+            place,
+            image_name=self.name,
+            score=float(own_score),
+            rings=rings,
+        )
+
+    def _outline(
+        self, rows: AnnotationList, kind: str, region: dict[str, Any], place: RecordPlace
+    ) -> tuple[Box, Polygons | None] | None:
+        """Return the outline of a region in pixels."""
+        width, height = self._size(region, place)
+        value = region["value"]
+        if region.get("image_rotation") not in (None, 0):
+            rows.reject(
+                place,
+                "shape-kind",
+                "an image that is not rotated",
+                region["image_rotation"],
+                field="image_rotation",
+            )
+            return None
+        if kind == POLYGON:
+            return _polygon(rows, value, (width, height), place)
+        names = (
+            ("x", "y", "radiusX", "radiusY") if kind == ELLIPSE else ("x", "y", "width", "height")
+        )
+        numbers = []
+        for name, side in zip(names, (width, height, width, height)):
+            if not is_number(value.get(name)):
+                rows.reject(place, "type", "a number in percent", value.get(name), field=name)
+                return None
+            numbers.append(float(value[name]) * side / 100.0)
+        angle = value.get("rotation") or 0.0
+        if not is_number(angle):
+            rows.reject(place, "type", "an angle", angle, field="rotation")
+            return None
+        x, y, w, h = numbers
+        if kind == ELLIPSE:
+            return (x - w, y - h, x + w, y + h), None
+        box = (x, y, x + w, y + h)
+        if not angle:
+            return box, None
+        # Label Studio turns rectangles about their first corner.
+        ring = rotated_corners(box, float(angle), (x, y))
+        return bounding_box([ring]), [ring]
+
+    def _size(self, region: dict[str, Any], place: RecordPlace) -> tuple[float, float]:
+        sides = []
+        for name in ("original_width", "original_height"):
+            side = region.get(name)
+            number = side if is_number(side) else None
+            sides.append(image_side(number, self.file.file, place.location, name))
+        width, height = sides
+        if math.isnan(self.width):
+            self.width, self.height = width, height
+        if (width, height) != (self.width, self.height):
+            raise InputError(
+                "one size per image",
+                rule="size-conflict",
+                file=self.file.file,
+                location=place.location,
+                value=sides,
+            )
+        return width, height
+
+    def _entries(self, key: str) -> list[tuple[str, dict[str, Any]]]:
+        listed = self.task.get(key) or []
+        pointer = f"{self.pointer}/{key}"
+        if not isinstance(listed, list):
+            raise self._error("a list", pointer)
+        entries = []
+        for k, entry in enumerate(listed):
+            # Some exports only number the predictions.
+            if not isinstance(entry, dict):
+                raise self._error("an object with a result", f"{pointer}/{k}")
+            entries.append((f"{pointer}/{k}", entry))
+        return entries
+
+    def _image_name(self) -> str:
+        """Return the name of the picture without folders and without the mark of an upload."""
+        data = self.task["data"]
+        texts = [value for value in data.values() if isinstance(value, str)]
+        address = data.get("image", texts[0] if texts else "")
+        if not isinstance(address, str) or not address:
+            raise self._error("the address of an image", f"{self.pointer}/data")
+        # Files of a local storage are asked for as ...?d=folder/name.
+        name = address.split("?d=")[-1].split("?")[0].replace("\\", "/").rsplit("/", 1)[-1]
+        if "/upload/" in address or self.task.get("file_upload") == name:
+            name = UPLOADED.sub("", name, count=1)
+        if not name:
+            raise self._error("the address of an image", f"{self.pointer}/data")
+        return name
+
+    def _error(self, expected: str, location: str) -> InputError:
+        return InputError(expected, rule="type", file=self.file.file, location=location)
+
+
+def _polygon(
+    rows: AnnotationList, value: dict[str, Any], size: tuple[float, float], place: RecordPlace
+) -> tuple[Box, Polygons | None] | None:
+    ring: list[float] = []
+    points = value["points"]
+    for point in points if isinstance(points, list) else [points]:
+        if not isinstance(point, list) or len(point) != 2 or not all(map(is_number, point)):
+            rows.reject(place, "polygon", "points as [[x, y], ...]", point, field="points")
+            return None
+        ring += [point[0] * size[0] / 100.0, point[1] * size[1] / 100.0]
+    if len(ring) < 6:
+        rows.reject(place, "polygon", "three points or more", len(ring) // 2, field="points")
+        return None
+    return bounding_box([ring]), [ring]
+
+
+def _kind(value: dict[str, Any]) -> str:
+    """Return what a value describes, empty if it has no place in the image."""
+    if "points" in value:
+        return POLYGON
+    if "radiusX" in value:
+        return ELLIPSE
+    return RECTANGLE if "width" in value and "height" in value else ""
+
+
+def _labels(value: dict[str, Any]) -> list[Any] | None:
+    for name in LABELS:
+        if isinstance(value.get(name), list):
+            labels: list[Any] = value[name]
+            return labels
+    return None
+
+
+def _labelled_ids(result: list[Any]) -> set[str]:
+    ids = set()
+    for region in result:
+        value = region.get("value") if isinstance(region, dict) else None
+        if isinstance(value, dict) and _labels(value) is not None:
+            ids.add(str(region.get("id")))
+    return ids

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The format ``grand-challenge``: "Multiple 2D bounding boxes" of grand-challenge.org.
+
+An algorithm writes an object with ``"type": "Multiple 2D bounding boxes"`` and ``boxes``, each with
+four ``corners`` ``[x, y, z]`` and a ``probability`` (NODE21: ``nodules.json``). An evaluation gets
+a list of jobs, ``predictions.json``: each has ``inputs`` with the image and ``outputs`` with such
+an object as ``value``. See the documentation of grand-challenge.org, "Interfaces".
+
+`calipers.io.read` calls `GrandChallengeReader`. Predictions are of the only class of the
+references, unless the boxes have a ``name``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from calipers.errors import InputError
+from calipers.io.annotations.rows import AnnotationList, Box, ImageNames, RecordPlace, is_number
+from calipers.io.reader import Key, ObjectPart, Options, Reader, ReferenceIndex, Sniffed
+from calipers.io.source import InputFile
+
+KIND = "Multiple 2D bounding boxes"
+SUCCEEDED = ("Succeeded", "succeeded")
+DOCUMENT = re.compile(r'"type"\s*:\s*"Multiple 2D bounding boxes"')
+JOB = re.compile(r'"outputs"\s*:\s*\[')
+INPUTS = re.compile(r'"inputs"\s*:\s*\[')
+
+
+class GrandChallengeReader(Reader):
+    """Boxes of grand-challenge.org as predictions.
+
+    Notes
+    -----
+    In a list of jobs, the image is the one that the job names. In a single object, the third
+    coordinate of the corners names it, as in the stacked images of NODE21: the references have to
+    call their images 0, 1, 2, ... Corners are in the millimetres of the image; they are read as
+    pixels, which is right for images with a spacing of 1.
+    """
+
+    name = "grand-challenge"
+    roles = ("predictions",)
+
+    def sniff(self, file: InputFile) -> Sniffed | None:
+        """Recognise the type of an object, or a list of jobs."""
+        head = file.head
+        if head[:1] == "{" and DOCUMENT.search(head):
+            return Sniffed(self.name, "predictions", f'its type is "{KIND}"')
+        if head[:1] == "[" and JOB.search(head) and INPUTS.search(head):
+            return Sniffed(self.name, "predictions", "it is a list of jobs of grand-challenge.org")
+        return None
+
+    def predictions(
+        self, file: InputFile, index: ReferenceIndex, options: Options
+    ) -> Mapping[str, ObjectPart]:
+        """Read the boxes of one object, or of all jobs."""
+        from calipers.io.coco.walk import read_value
+
+        rows = AnnotationList(file, options)
+        boxes = _Boxes(rows, ImageNames(index), index.classes)
+        value = read_value(file)
+        if isinstance(value, list):
+            for pointer, image, document in _documents(file, value):
+                boxes.enter(document, pointer, image)
+        else:
+            boxes.enter(value, "", None)
+        labels: dict[Key, int] = {name: k for k, name in enumerate(index.classes)}
+        return {"": rows.predictions(index, labels)}
+
+
+def _documents(file: InputFile, jobs: list[Any]) -> Iterator[tuple[str, str, Any]]:
+    """Yield (pointer, image, object with boxes) of every job."""
+    for k, job in enumerate(jobs):
+        pointer = f"/{k}"
+        if not isinstance(job, dict):
+            raise _error(file, "a job with inputs and outputs", pointer, job)
+        status = job.get("status", SUCCEEDED[0])
+        if status not in SUCCEEDED:
+            raise _error(file, "a job that succeeded", f"{pointer}/status", status)
+        values = []
+        for n, output in enumerate(_entries(file, job, "outputs", pointer)):
+            value = output.get("value")
+            if isinstance(value, dict) and value.get("type") == KIND:
+                values.append((f"{pointer}/outputs/{n}/value", value))
+        if len(values) != 1:
+            expected = f'one output with a value of type "{KIND}"'
+            hint = "values that lie in files of their own are not read: write them into the list"
+            raise _error(file, expected, f"{pointer}/outputs", f"{len(values)}", hint)
+        yield values[0][0], _image_of(file, job, pointer), values[0][1]
+
+
+def _image_of(file: InputFile, job: dict[str, Any], pointer: str) -> str:
+    """Return the name of the only image among the inputs of a job."""
+    names = []
+    for entry in _entries(file, job, "inputs", pointer):
+        image = entry.get("image")
+        if isinstance(image, dict) and isinstance(image.get("name"), str):
+            names.append(image["name"])
+    if len(names) != 1:
+        raise _error(file, "one input with an image", f"{pointer}/inputs", f"{len(names)}")
+    return str(names[0])
+
+
+def _entries(file: InputFile, job: dict[str, Any], key: str, pointer: str) -> list[dict[str, Any]]:
+    entries = job.get(key)
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise _error(file, "a list of objects", f"{pointer}/{key}", entries)
+    return entries
+
+
+class _Boxes:
+    """Enters the boxes of objects into the rows of a file."""
+
+    def __init__(self, rows: AnnotationList, names: ImageNames, classes: tuple[str, ...]) -> None:
+        self.rows, self.names, self.classes = rows, names, classes
+
+    def enter(self, document: Any, pointer: str, image: str | None) -> None:
+        """Enter all boxes of an object; without an image the corners say which it is."""
+        file = self.rows.file
+        if not isinstance(document, dict) or document.get("type") != KIND:
+            kind = document.get("type") if isinstance(document, dict) else document
+            raise _error(file, f'an object of type "{KIND}"', f"{pointer}/type", kind)
+        boxes = document.get("boxes")
+        if not isinstance(boxes, list):
+            raise _error(file, "a list of boxes", f"{pointer}/boxes", boxes)
+        for k, box in enumerate(boxes):
+            self._enter_box(box, RecordPlace(f"{pointer}/boxes/{k}", str(box)[:2000]), image)
+
+    def _enter_box(self, box: Any, place: RecordPlace, image: str | None) -> None:
+        corners: Any = box.get("corners") if isinstance(box, dict) else None
+        if not _are_corners(corners):
+            expected = "four corners [x, y, z] on one slice"
+            self.rows.reject(place, "box-shape", expected, corners, field="corners")
+            return
+        score = box.get("probability")
+        if not is_number(score):
+            self.rows.reject(place, "score-missing", "a probability", score, field="probability")
+            return
+        label = self._label(box)
+        if label is None:
+            expected = f"a name, one of the classes {', '.join(self.classes[:8])}"
+            self.rows.reject(place, "class-missing", expected, box.get("name"), field="name")
+            return
+        image_name = f"{corners[0][2]:g}" if image is None else image
+        xs, ys = [point[0] for point in corners], [point[1] for point in corners]
+        corners_of_box: Box = (float(min(xs)), float(min(ys)), float(max(xs)), float(max(ys)))
+        self.rows.add(
+            self.names.find(image_name),
+            label,
+            corners_of_box,
+            place,
+            image_name=image_name,
+            score=float(score),
+        )
+
+    def _label(self, box: dict[str, Any]) -> str | None:
+        """Return the class of a box: its name, else the only one that there is."""
+        name = box.get("name")
+        if isinstance(name, str) and name in self.classes:
+            return name
+        # With one class, names of boxes are names of findings ("nodule 1").
+        return self.classes[0] if len(self.classes) == 1 else None
+
+
+def _are_corners(corners: Any) -> bool:
+    """Return whether a value is four points with a third coordinate, all on the same slice."""
+    if not isinstance(corners, list) or len(corners) != 4:
+        return False
+    for point in corners:
+        if not isinstance(point, list) or len(point) != 3 or not all(map(is_number, point)):
+            return False
+    return len({point[2] for point in corners}) == 1
+
+
+def _error(
+    file: InputFile, expected: str, location: str, value: object, hint: str = ""
+) -> InputError:
+    return InputError(
+        expected, rule="type", file=file.file, location=location, value=value, hint=hint
+    )

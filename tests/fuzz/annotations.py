@@ -1,0 +1,124 @@
+"""The files of annotation tools under attack: each with a judge that counts objects in another way.
+
+`fuzz.targets` lists these targets with the others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import calipers as cal
+from annotation_cases import (
+    CVAT,
+    LABELME,
+    RECTANGLE,
+    VOC,
+    YOLO_LABELS,
+    YOLO_NAMES,
+    labelme,
+    put,
+    region,
+    task,
+    yolo_data,
+)
+from fuzz import mutate
+from fuzz.mutate import Random
+from fuzz.targets import Target
+
+SCORED = "0 0.5 0.5 0.2 0.25 0.9\n1 0.1 0.1 0.1 0.1 0.2\n"
+PREDICTIONS = [{"score": 0.5, "result": [region("polyp", RECTANGLE)]}]
+RESULTS = "000001 0.9 48 240 195 371\n000001 0.25 1 1 10 10\n"
+EXPORT = json.dumps([task("a.png", [region("polyp", RECTANGLE)], predictions=PREDICTIONS)])
+
+Damage = Callable[[Random], bytes]
+
+
+def of_words(text: str) -> Damage:
+    def damage(rng: Random) -> bytes:
+        if rng.random() < 0.3:
+            return mutate.of_bytes(rng, text.encode())
+        return mutate.of_text(rng, text).encode("utf-8", "surrogatepass")
+
+    return damage
+
+
+def of_json_text(text: str) -> Damage:
+    return lambda rng: mutate.of_json(rng, text.encode())
+
+
+def _of_markup(text: str) -> Damage:
+    """Words between tags are replaced, so that most files stay XML."""
+    spaced = text.replace(">", "> ").replace("<", " <")
+    return of_words(spaced.lstrip())
+
+
+def is_lenient(content: bytes) -> bool:
+    # Every third input, the same ones in every run.
+    return len(content) % 3 == 0
+
+
+def _xml_count(content: bytes, path: str) -> int:
+    return len(ElementTree.fromstring(content).findall(path))
+
+
+def annotations(folder: Path) -> Iterator[Target]:
+    """Readers of XML, JSON and text files of annotation tools."""
+
+    def read(name: str, place: str, *more: str, voc: bool = False) -> Callable[..., Any]:
+        def run(content: bytes, folder: Path) -> Any:
+            if place == "yolo":
+                yolo_data(folder / place)
+            if voc:
+                put(folder / place, {"000001.xml": VOC})
+            put(folder, {name: content})
+            files = [folder / part for part in (place, *more)]
+            cal.sniff(files[-1])
+            return cal.read(*files, lenient=is_lenient(content), allow_loss=1.0)
+
+        return run
+
+    def records(content: bytes, cohort: Any, role: int = 0) -> int:
+        """Records that were read, broken ones too."""
+        account = cohort.intake.files[role]
+        assert account.read == account.used + sum(account.quarantined.values())
+        return int(account.read)
+
+    def judge_voc(content: bytes, cohort: Any) -> None:
+        assert records(content, cohort) == _xml_count(content, "object")
+
+    def judge_cvat(content: bytes, cohort: Any) -> None:
+        shapes = _xml_count(content, "image/*")
+        others = _xml_count(content, "image/tag") + _xml_count(content, "image/attribute")
+        assert records(content, cohort) == shapes - others
+
+    def judge_labelme(content: bytes, cohort: Any) -> None:
+        shapes = json.loads(content.decode("utf-8-sig"))["shapes"]
+        assert records(content, cohort) <= len(shapes)
+
+    def judge_lines(role: int) -> Callable[[bytes, Any], None]:
+        def judge(content: bytes, cohort: Any) -> None:
+            lines = content.decode("utf-8-sig").split("\n")
+            assert records(content, cohort, role) == sum(1 for line in lines if line.split())
+
+        return judge
+
+    yield Target("voc", _of_markup(VOC), read("voc/a.xml", "voc"), judge_voc)
+    yield Target("cvat", _of_markup(CVAT), read("c.xml", "c.xml"), judge_cvat)
+    text = labelme(*LABELME)
+    yield Target("labelme", of_json_text(text), read("lm/a.json", "lm"), judge_labelme)
+    yield Target("label-studio", of_json_text(EXPORT), read("e.json", "e.json", "e.json"))
+    yield Target(
+        "voc results",
+        of_words(RESULTS),
+        read("m/comp4_det_test_dog.txt", "sound", "m", voc=True),
+        judge_lines(1),
+    )
+    yield Target("yolo", of_words(YOLO_LABELS), read("yolo/labels/a.txt", "yolo"), judge_lines(0))
+    yield Target("yolo names", of_words(YOLO_NAMES), read("yolo/data.yaml", "yolo"))
+    yield Target(
+        "yolo predictions", of_words(SCORED), read("run/a.txt", "yolo", "run"), judge_lines(1)
+    )

@@ -1,0 +1,232 @@
+"""LabelMe folders and the JSON export of Label Studio."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calipers as cal
+from annotation_cases import LABELME, RECTANGLE, labelme, labelme_shape, put, region, task
+from calipers.errors import InputError
+from refusals import refused_or_set_aside
+
+
+def refused(*args, **options) -> InputError:
+    with pytest.raises(InputError) as caught:
+        cal.read(*args, **options)
+    return caught.value
+
+
+def export(folder: Path, *tasks: Any) -> Path:
+    path = folder / "export.json"
+    path.write_text(json.dumps(list(tasks)))
+    return path
+
+
+def test_labelme_by_hand(tmp_path) -> None:
+    folder = put(tmp_path, {"a.json": labelme(*LABELME), "sub/b.json": labelme()})
+    cohort = cal.read(folder)
+    assert cohort.images.ids == ("a", "sub/b")
+    assert cohort.classes == ("polyp", "vessel")
+    expected = [[10, 20, 30, 50], [1.5, 2, 21.5, 12], [45, 35, 55, 45]]
+    np.testing.assert_allclose(cohort.references.boxes, expected)
+    np.testing.assert_array_equal(cohort.images.size, [[100, 80], [100, 80]])
+    single = cal.read(folder / "a.json")
+    assert single.images.ids == ("a",)
+    assert cal.sniff(folder / "a.json").format == "labelme"
+
+
+def test_the_picture_may_stand_before_the_shapes(tmp_path) -> None:
+    document = json.loads(labelme(*LABELME))
+    shapes = document.pop("shapes")
+    text = json.dumps({**document, "imageData": "A" * 200_000, "shapes": shapes})
+    folder = put(tmp_path, {"a.json": text})
+    for place in (folder, folder / "a.json"):
+        assert cal.sniff(place).format == "labelme"
+
+
+def test_shapes_of_one_group_are_one_object(tmp_path) -> None:
+    parts = [
+        labelme_shape("polyp", [[0, 0], [10, 0], [10, 10], [0, 10]], group_id=1),
+        labelme_shape("vessel", [[0, 0], [10, 0], [10, 10]], group_id=1),
+        labelme_shape("polyp", [[20, 20], [30, 20], [30, 30], [20, 30]], group_id=1),
+    ]
+    cohort = cal.read(put(tmp_path, {"a.json": labelme(*parts)}))
+    np.testing.assert_array_equal(cohort.references.boxes[0], [0, 0, 30, 30])
+    assert cohort.references.label.tolist() == [0, 1]
+    assert cohort.references.masks is not None
+    assert cohort.references.masks.voxels[0] == 200
+
+
+def test_the_size_may_be_unknown_and_early_files_have_polygons_only(tmp_path) -> None:
+    shape = labelme_shape("polyp", [[1, 1], [9, 1], [9, 9]])
+    del shape["shape_type"]
+    text = labelme(shape, imageWidth=None, imageHeight=None)
+    cohort = cal.read(put(tmp_path, {"a.json": text}))
+    np.testing.assert_array_equal(cohort.references.boxes, [[1, 1, 9, 9]])
+    assert np.isnan(cohort.images.size).all()
+    assert any("cannot be drawn" in note for note in cohort.intake.notes)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rule"),
+    [
+        (labelme_shape("p", [[1, 1], [2, 2]], "line"), "shape-kind"),
+        (labelme_shape("p", [[1, 1]], "point"), "shape-kind"),
+        (labelme_shape("p", [[1, 1]], ["polygon"]), "shape-kind"),
+        (labelme_shape("p", [[1, 1], [2, 2]]), "box-shape"),
+        (labelme_shape("p", [[1, 1]], "rectangle"), "box-shape"),
+        (labelme_shape("p", [[1, "1"], [2, 2]], "rectangle"), "type"),
+        (labelme_shape("p", [[1, True], [2, 2]], "rectangle"), "type"),
+        (labelme_shape("p", None), "type"),
+        (labelme_shape("", [[1, 1], [2, 2]], "rectangle"), "class-missing"),
+        (labelme_shape("p", [[1, 1], [1, 2]], "rectangle"), "zero-area"),
+        (7, "type"),
+    ],
+)
+def test_broken_shapes_are_refused_with_file_and_pointer(tmp_path, shape: Any, rule: str) -> None:
+    folder = put(tmp_path, {"x/a.json": labelme(LABELME[0], shape)})
+    refused_or_set_aside(
+        lambda **options: cal.read(folder, **options), 0, rule, "x/a.json/shapes/1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (labelme(*LABELME)[:50], "json-syntax"),
+        ("", "json-syntax"),
+        ("[]", "format"),
+        ('{"images": []}', "format"),
+        (labelme(imageWidth=-1), "image-size"),
+        (labelme(imageWidth="100"), "image-size"),
+        (labelme(*LABELME).replace('"flags"', '"shapes"', 1), "dup-key"),
+        (labelme(*LABELME).replace("1.5", "NaN", 1), "non-finite"),
+        (labelme(*LABELME).replace("polyp", "\\ud800", 1), "encoding"),
+        (labelme(flags=json.loads("[" * 70 + "]" * 70)), "depth"),
+    ],
+)
+def test_labelme_files_that_cannot_be_trusted(tmp_path, text: str, rule: str) -> None:
+    folder = put(tmp_path, {"a.json": labelme(*LABELME), "b.json": text})
+    for lenient in (False, True):
+        error = refused(folder, lenient=lenient)
+        assert error.rule == rule
+        assert error.file.endswith("b.json")
+
+
+def test_label_studio_by_hand(tmp_path) -> None:
+    ellipse = {"x": 50, "y": 50, "radiusX": 10, "radiusY": 20}
+    polygon = {"points": [[10, 10], [20, 10], [20, 30]]}
+    turned = {**RECTANGLE, "rotation": 90}
+    first = [
+        region("polyp", RECTANGLE),
+        region("polyp", ellipse, "ellipselabels"),
+        region("vessel", polygon, "polygonlabels"),
+        region("polyp", turned),
+        {"type": "choices", "value": {"choices": ["good"]}, "id": "c"},
+        {"type": "relation", "from_id": "a", "to_id": "b"},
+    ]
+    path = export(
+        tmp_path, task("a.png", first), task("b.png", []), task("c.png", [], annotations=[])
+    )
+    cohort = cal.read(path)
+    assert cohort.images.ids == ("a.png", "b.png")
+    assert cohort.classes == ("polyp", "vessel")
+    expected = [
+        [20, 20, 80, 60],  # percent of 200 x 100
+        [80, 30, 120, 70],
+        [20, 10, 40, 30],
+        [-20, 20, 20, 80],  # turned about its first corner
+    ]
+    np.testing.assert_allclose(cohort.references.boxes, expected, atol=1e-9)
+    np.testing.assert_array_equal(cohort.images.size[0], [200, 100])
+    assert any("1 tasks without annotation" in note for note in cohort.intake.notes)
+    assert cal.sniff(path).format == "label-studio"
+
+
+def test_label_studio_predictions_have_scores(tmp_path) -> None:
+    results = [region("polyp", RECTANGLE, score=0.25), region("polyp", RECTANGLE)]
+    predictions = [{"model_version": "v1", "score": 0.75, "result": results}]
+    path = export(tmp_path, task("a.png", [region("polyp", RECTANGLE)], predictions=predictions))
+    cohort = cal.read(path, path)
+    assert cohort.models["export"].score.tolist() == [0.25, 0.75]
+    np.testing.assert_allclose(cohort.models["export"].boxes[0], [20, 20, 80, 60])
+    only = export(tmp_path, task("a.png", [region("polyp", RECTANGLE)]))
+    assert refused(only, only).rule == "score-missing"
+    two = task("a.png", [region("polyp", RECTANGLE)], predictions=predictions * 2)
+    path = export(tmp_path, two)
+    assert refused(path, path).rule == "wrong-role"
+
+
+def test_shapes_and_labels_of_one_id_are_one_object(tmp_path) -> None:
+    shape = region("polyp", RECTANGLE)
+    bare = {**shape, "type": "rectangle", "value": dict(RECTANGLE)}
+    labelled = {**shape, "type": "labels", "value": {**RECTANGLE, "labels": ["polyp"]}}
+    assert len(cal.read(export(tmp_path, task("a.png", [bare, labelled]))).references) == 1
+
+
+def test_names_of_images(tmp_path) -> None:
+    first = task("a.png", [region("p", RECTANGLE)])
+    second = {**first, "data": {"image": "/data/local-files/?d=scans/0123abcd-b.png"}}
+    third = {**first, "data": {"picture": "s3://bucket/x/c.png?sig=1"}}
+    assert cal.read(export(tmp_path, first, second, third)).images.ids == (
+        "a.png",
+        "0123abcd-b.png",
+        "c.png",
+    )
+    assert refused(export(tmp_path, first, first)).rule == "dup-image"
+
+
+@pytest.mark.parametrize(
+    ("broken", "rule"),
+    [
+        (region("polyp", {**RECTANGLE, "x": "10"}), "type"),
+        (region("polyp", {**RECTANGLE, "width": 0}), "zero-area"),
+        (region("polyp", {**RECTANGLE, "width": -1}), "neg-size"),
+        (region("", RECTANGLE), "class-missing"),
+        (
+            {**region("p", RECTANGLE), "value": {**RECTANGLE, "rectanglelabels": ["a", "b"]}},
+            "class-missing",
+        ),
+        ({**region("p", RECTANGLE), "value": dict(RECTANGLE), "id": "r2"}, "class-missing"),
+        (region("p", {"rle": [1], "format": "rle"}, "brushlabels"), "shape-kind"),
+        (region("p", RECTANGLE, image_rotation=90), "shape-kind"),
+        (region("p", {"points": [[1, 2], [3, 4]]}, "polygonlabels"), "polygon"),
+        (region("p", {"points": [[1, 2], [3, None], [5, 6]]}, "polygonlabels"), "polygon"),
+        (region("p", {"points": 3}, "polygonlabels"), "polygon"),
+        (None, "type"),
+    ],
+)
+def test_broken_regions_are_refused_with_their_pointer(tmp_path, broken: Any, rule: str) -> None:
+    path = export(tmp_path, task("a.png", [region("polyp", RECTANGLE), broken]))
+    refused_or_set_aside(
+        lambda **options: cal.read(path, **options), 0, rule, "/0/annotations/0/result/1"
+    )
+
+
+def test_tasks_that_cannot_be_trusted(tmp_path) -> None:
+    sound = region("polyp", RECTANGLE)
+    minimal = {"id": 1, "image": "a.png", "label": [{**RECTANGLE, "rectanglelabels": ["p"]}]}
+    second = task("a.png", [sound])["annotations"] * 2
+    for broken, rule in (
+        (minimal, "format"),
+        (task("a.png", [sound], annotations=second), "several-readers"),
+        (task("a.png", [sound], data={"image": ""}), "type"),
+        (task("a.png", [sound], annotations=[{"result": {}}]), "type"),
+        (task("a.png", [sound], annotations={"result": []}), "type"),
+        (task("a.png", [{**sound, "original_width": 0}]), "image-size"),
+        (task("a.png", [sound, {**sound, "original_width": 300}]), "size-conflict"),
+    ):
+        assert refused(export(tmp_path, broken), format="label-studio").rule == rule
+    assert cal.sniff(export(tmp_path, minimal)).format == "label-studio"
+
+
+def test_coco_files_are_not_mistaken(tmp_path) -> None:
+    results = '[{"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}]'
+    document = '{"images": [], "annotations": [], "categories": [], "version": 1, "shapes": []}'
+    for text in (results, document):
+        assert cal.sniff(put(tmp_path, {"c.json": text}) / "c.json").format == "coco"

@@ -1,0 +1,234 @@
+"""Pascal VOC and ImageNet folders, and the XML of CVAT."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import calipers as cal
+from annotation_cases import CVAT, EMPTY_VOC, IMAGENET, VOC, put
+from calipers.errors import InputError
+from refusals import refused_or_set_aside
+
+
+def refused(*args, **options) -> InputError:
+    with pytest.raises(InputError) as caught:
+        cal.read(*args, **options)
+    return caught.value
+
+
+def test_voc_by_hand(tmp_path) -> None:
+    folder = put(tmp_path, {"Annotations/000001.xml": VOC, "Annotations/000002.xml": EMPTY_VOC})
+    cohort = cal.read(folder)
+    assert cohort.images.ids == ("000001", "000002")
+    assert cohort.classes == ("dog", "person")
+    # Pixels 48 to 195 count from 1 and include both ends: 47 to 195, 148 wide.
+    np.testing.assert_array_equal(cohort.references.boxes[0], [47, 239, 195, 371])
+    assert cohort.references.extent[0] == 148 * 132
+    assert cohort.references.ignore.tolist() == [False, True]
+    np.testing.assert_array_equal(cohort.images.size, [[353, 500], [np.nan, np.nan]])
+    assert cohort.images.groups["file_name"].tolist() == ["000001.jpg", "e.jpg"]
+
+
+def test_imagenet_and_a_single_file(tmp_path) -> None:
+    folder = put(tmp_path, {"n01440764/n01440764_18.xml": IMAGENET})
+    cohort = cal.read(folder)
+    assert cohort.images.ids == ("n01440764/n01440764_18",)
+    np.testing.assert_array_equal(cohort.references.boxes, [[0, 0, 500, 375]])
+    single = cal.read(folder / "n01440764" / "n01440764_18.xml")
+    assert single.images.ids == ("n01440764_18",)
+    np.testing.assert_array_equal(single.references.boxes, cohort.references.boxes)
+
+
+def test_boxes_that_count_from_zero_are_noted_and_can_be_declared(tmp_path) -> None:
+    text = IMAGENET.replace("<xmin>1<", "<xmin>0<").replace("<ymin>1<", "<ymin>0<")
+    folder = put(tmp_path, {"a.xml": text})
+    assert any("--box-format xyxy" in note for note in cal.read(folder).intake.notes)
+    cohort = cal.read(folder, box_format="xyxy")
+    np.testing.assert_array_equal(cohort.references.boxes, [[0, 0, 500, 375]])
+    assert not cohort.intake.notes
+
+
+def test_predictions_on_voc_come_in_other_formats(tmp_path) -> None:
+    folder = put(tmp_path / "v", {"Annotations/000001.xml": VOC})
+    table = tmp_path / "p.csv"
+    table.write_text("file_name,class,x0,y0,x1,y1,score\n000001.jpg,dog,47,239,195,371,0.9\n")
+    cohort = cal.read(folder, table, format="voc")
+    # The person is difficult, so the dog is all that counts.
+    evaluation = cal.evaluate(cohort, "overview", ci=False)
+    rows = [row for row in evaluation.rows if row.metric == "sensitivity@0.5"]
+    assert rows[0].estimate.value == 1.0
+    assert refused(folder, folder).rule == "score-missing"
+
+
+RESULTS = {
+    "comp4_det_test_dog.txt": "000001 0.9 48 240 195 371\n000001 0.25 1 1 10 10\n",
+    "comp4_det_test_person.txt": "000001.jpg 0.5 8 12 352 498\n",
+    "comp4_det_test_cat.txt": "",
+}
+
+
+def test_results_of_the_development_kit_by_hand(tmp_path) -> None:
+    folder = put(tmp_path / "v", {"Annotations/000001.xml": VOC})
+    results = put(tmp_path / "m", RESULTS)
+    assert cal.sniff(results).format == "voc-results"
+    for options in ({}, {"format": "voc"}):
+        table = cal.read(folder, results, **options).models["m"]
+        assert table.score.tolist() == [0.9, 0.25, 0.5]
+        assert table.label.tolist() == [0, 0, 1]
+        np.testing.assert_array_equal(table.boxes[0], [47, 239, 195, 371])
+    one = cal.read(folder, results / "comp4_det_test_dog.txt")
+    assert len(one.models["comp4_det_test_dog"]) == 2
+    assert refused(results).rule == "wrong-role"
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("000001 0.5 1 1 10", "box-shape"),
+        ("000001 x 1 1 10 10", "type"),
+        ("000001 1.5 1 1 10 10", "score-range"),
+        ("000001 0.5 20 1 10 10", "neg-size"),
+        ("000002 0.5 1 1 10 10", "unknown-image"),
+    ],
+)
+def test_broken_results_are_refused_with_file_and_line(tmp_path, line: str, rule: str) -> None:
+    folder = put(tmp_path / "v", {"Annotations/000001.xml": VOC})
+    name = "comp4_det_test_dog.txt"
+    results = put(tmp_path / "m", {**RESULTS, name: f"{RESULTS[name]}{line}\n"})
+    refused_or_set_aside(
+        lambda **options: cal.read(folder, results, **options), 1, rule, f"{name}:3"
+    )
+
+
+def test_results_of_other_classes_are_refused(tmp_path) -> None:
+    folder = put(tmp_path / "v", {"Annotations/000001.xml": VOC})
+    results = put(tmp_path / "m", {**RESULTS, "comp4_det_test_cat.txt": "000001 0.5 1 1 9 9\n"})
+    refused_or_set_aside(
+        lambda **options: cal.read(folder, results, **options),
+        1,
+        "unknown-category",
+        "comp4_det_test_cat.txt:1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ("<xmin>48</xmin>", "<xmin>x</xmin>", "type"),
+        ("<xmin>48</xmin>", "", "type"),
+        ("<xmin>48</xmin>", "<xmin>nan</xmin>", "non-finite"),
+        ("<xmin>48</xmin>", "<xmin>400</xmin>", "neg-size"),
+        ("<name>dog</name>", "<name> </name>", "class-missing"),
+        ("<difficult>0</difficult>", "<difficult>2</difficult>", "ignore-flag"),
+        ("<bndbox><xmin>48", "<polygon><xmin>48", "box-shape"),
+    ],
+)
+def test_broken_objects_are_refused_with_file_and_line(tmp_path, old, new, rule) -> None:
+    text = VOC.replace(old, new)
+    if "polygon" in new:
+        text = text.replace("371</ymax></bndbox>", "371</ymax></polygon>")
+    folder = put(tmp_path, {"x/a.xml": text})
+    refused_or_set_aside(lambda **options: cal.read(folder, **options), 0, rule, "x/a.xml:6")
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (VOC[:200], "xml-syntax"),
+        ("", "xml-syntax"),
+        (VOC.replace("</name>", "</nome>", 1), "xml-syntax"),
+        (VOC.replace("<width>353</width>", "<width>-3</width>"), "image-size"),
+        (VOC.replace("<width>353</width>", "<width>12.5</width>"), "image-size"),
+        (VOC.replace("annotation>", "other>"), "format"),
+        ("<annotation>" + "<a>" * 100 + "</a>" * 100 + "</annotation>", "depth"),
+        ("<?xml version='1.0' encoding='no-such'?>" + VOC, "xml-syntax"),
+        (VOC.encode("utf-8").replace(b"dog", b"d\xffg"), "xml-syntax"),
+    ],
+)
+def test_files_that_cannot_be_trusted_stop_both_modes(tmp_path, text, rule) -> None:
+    folder = put(tmp_path, {"a.xml": VOC, "b.xml": text})
+    for lenient in (False, True):
+        error = refused(folder, lenient=lenient)
+        assert error.rule == rule
+        assert error.file.endswith("b.xml")
+
+
+BOMB = '<!DOCTYPE a [<!ENTITY x "xxxxxxxxxx"><!ENTITY y "&x;&x;&x;&x;">]>'
+OUTSIDE = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/hostname">]>'
+
+
+@pytest.mark.parametrize("head", [BOMB, OUTSIDE, '<!DOCTYPE a SYSTEM "http://localhost/a.dtd">'])
+def test_entities_and_document_types_are_refused(tmp_path, head: str) -> None:
+    text = head + VOC.replace("dog", "&x;")
+    error = refused(put(tmp_path, {"a.xml": text}), format="voc")
+    assert error.rule == "xml-forbidden"
+
+
+def test_cvat_by_hand(tmp_path) -> None:
+    put(tmp_path, {"a.xml": CVAT})
+    cohort = cal.read(tmp_path / "a.xml")
+    assert cohort.images.ids == ("dir/a.png", "b.png")
+    assert cohort.classes == ("polyp", "vessel")
+    expected = [
+        [10.5, 20, 30.5, 50],
+        [1, 2, 21, 12],
+        [45, 35, 55, 55],  # 20 x 10 about (50, 45), turned by 90 degrees
+        [40, 35, 60, 45],
+    ]
+    np.testing.assert_allclose(cohort.references.boxes, expected)
+    assert cohort.references.label.tolist() == [0, 1, 0, 0]
+    notes = "\n".join(cohort.intake.notes)
+    assert "1 tags of whole images" in notes
+    assert "masks present in 2 of 4" in notes
+    assert cal.sniff(tmp_path / "a.xml").format == "cvat"
+
+
+def test_polygons_of_cvat_are_masks_if_there_is_nothing_else(tmp_path) -> None:
+    lines = [
+        line for line in CVAT.splitlines() if "<box" not in line and 'z_order="0"><a' not in line
+    ]
+    text = "\n".join(line for line in lines if "<ellipse" not in line)
+    put(tmp_path, {"a.xml": text})
+    masks = cal.read(tmp_path / "a.xml").references.masks
+    assert masks is not None
+    assert masks.voxels[0] == pytest.approx(100, abs=12)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ('xtl="10.50"', 'xtl="x"', "type"),
+        ('xtl="10.50"', "", "type"),
+        ('xtl="10.50"', 'xtl="inf"', "non-finite"),
+        ('<box label="polyp" source', '<box label="" source', "class-missing"),
+        ('<box label="polyp" source', '<box label="other" source', "dangling"),
+        ('<box label="polyp" source', '<cuboid label="polyp" source', "shape-kind"),
+    ],
+)
+def test_broken_shapes_of_cvat_are_refused_with_their_line(tmp_path, old, new, rule) -> None:
+    text = CVAT.replace(old, new)
+    if "cuboid" in new:
+        text = text.replace("</attribute></box>", "</attribute></cuboid>")
+    path = put(tmp_path, {"a.xml": text}) / "a.xml"
+    refused_or_set_aside(lambda **options: cal.read(path, **options), 0, rule, "line 9")
+
+
+def test_points_of_polygons_are_checked(tmp_path) -> None:
+    for points in ("1,2;3", "1,2;x,4;5,6", "1,2;nan,4;5,6", "", "1,2,3;4,5,6"):
+        text = CVAT.replace("1.00,2.00;21.00,2.00;21.00,12.00", points)
+        assert refused(put(tmp_path, {"a.xml": text}) / "a.xml").rule == "polygon"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ('<image id="1" name="b.png"', '<image id="1" name=""', "missing-id"),
+        ('<image id="1" name="b.png"', '<image id="1" name="dir/a.png"', "dup-image"),
+        ('width="64"', "", "image-size"),
+        ('width="64"', 'width="1e99"', "image-size"),
+        ('<image id="1"', '<track id="1" label="polyp"/><image id="1"', "format"),
+    ],
+)
+def test_images_of_cvat_are_checked(tmp_path, old, new, rule) -> None:
+    assert refused(put(tmp_path, {"a.xml": CVAT.replace(old, new)}) / "a.xml").rule == rule
