@@ -32,34 +32,27 @@ Member = tuple[np.ndarray, np.ndarray, np.ndarray]
 @row("wbf")
 def weighted_boxes_fusion() -> Iterator[Result]:
     """Weighted boxes fusion of all models."""
-    peer = ensemble_boxes()
-
-    def of_peer(members: list[Member]) -> Any:
-        boxes, scores, labels = map(list, zip(*members))
-        return peer.weighted_boxes_fusion(boxes, scores, labels, iou_thr=IOU)
-
-    return contest("wbf", "weighted boxes fusion", "weighted-boxes-fusion", of_peer, 150.0)
+    function = ensemble_boxes().weighted_boxes_fusion
+    return contest("wbf", "weighted boxes fusion", "weighted-boxes-fusion", function, 150.0)
 
 
 @row("nms")
 def suppression() -> Iterator[Result]:
     """Non-maximum suppression of all models together."""
-    peer = ensemble_boxes()
-
-    def of_peer(members: list[Member]) -> Any:
-        boxes, scores, labels = map(list, zip(*members))
-        return peer.nms(boxes, scores, labels, iou_thr=IOU)
-
-    return contest("nms", "NMS of all models together", "nms", of_peer, 50.0)
+    return contest("nms", "NMS of all models together", "nms", ensemble_boxes().nms, 50.0)
 
 
 def contest(
-    name: str, what: str, kind: str, of_peer: Callable[[list[Member]], Any], bar: float
+    name: str, what: str, kind: str, function: Callable[..., Any], bar: float
 ) -> Iterator[Result]:
     """Yield the result of a recipe with one step."""
     from calipers.fusion.fuse import carry_out
     from calipers.fusion.recipe import FusionRecipe
     from calipers.kernels import route
+
+    def of_peer(members: list[Member]) -> Any:
+        boxes, scores, labels = map(list, zip(*members))
+        return function(boxes, scores, labels, iou_thr=IOU)
 
     pool = "pool = true\n" if kind == "nms" else ""
     recipe = FusionRecipe.from_toml(

@@ -199,3 +199,10 @@ def test_a_recipe_that_leaves_members_apart_is_refused() -> None:
 def test_every_option_of_a_step_has_a_key() -> None:
     keys = set(StepTable.__struct_fields__) - {"kind"}
     assert keys == set().union(*OPTIONS.values())
+
+
+def test_the_recipe_in_the_documentation_is_one() -> None:
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "fusion.md"
+    text = page.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
+    plan = FusionRecipe.from_toml(text)
+    assert (plan.members, dict(plan.weights), len(plan.steps)) == (("a", "b", "c"), {"c": 2}, 3)

@@ -108,6 +108,27 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert answers[0] == answers[1]
 
 
+@pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
+@pytest.mark.parametrize("unit", [5e-324, 1e-300, 1e-12, 1e140])
+@pytest.mark.parametrize("place", [0.0, 1e6])
+@pytest.mark.parametrize("infinite", [True, False])
+def test_extremes_of_places_and_scores_give_the_same_bits(
+    unit: float, place: float, infinite: bool
+) -> None:
+    for seed in range(5):
+        offsets, label, boxes, extent, score = table(seed, n_images=4)
+        offsets, label = np.array([0, len(score)]), np.zeros_like(label)
+        if infinite:
+            score = np.where(score > 0.8, np.inf, score)
+        problem = (offsets, label, boxes * unit + place, extent, score)
+        answers = []
+        for name in ("numpy", "native"):
+            with route.forced(name), np.errstate(all="ignore"):
+                answers.append(fusion.clusters(*problem, 0.4, not infinite))
+        assert np.array_equal(answers[0][0], answers[1][0])
+        assert answers[0][1].tobytes() == answers[1][1].tobytes()
+
+
 @pytest.mark.usefixtures("kernel_route")
 def test_boxes_without_area_lead_clusters_of_their_own() -> None:
     boxes = np.array([[1.0, 1, 1, 1], [1, 1, 1, 1], [0, 0, 4, 4]])

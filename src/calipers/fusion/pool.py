@@ -57,7 +57,7 @@ class BoxPool:
         if selection.all():
             return self
         # How many of the boxes up to each image are kept; offsets of the others fall out of it.
-        before = ragged.from_counts(selection)
+        before = ragged.from_counts(selection.astype(np.int64))
         return self._rows(np.flatnonzero(selection), before[self.offsets])
 
     def best_first(self) -> BoxPool:

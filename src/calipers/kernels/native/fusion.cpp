@@ -79,7 +79,9 @@ public:
 
 private:
     int8_t bucket(int axis, double place) const {
-        return static_cast<int8_t>(std::min(std::max((place - low_[axis]) * scale_[axis], 0.0), BUCKETS - 1.0));
+        const double position = (place - low_[axis]) * scale_[axis];
+        if (!(position > 0)) return 0;  // also where there is no position: 0 times infinity
+        return position < BUCKETS - 1 ? static_cast<int8_t>(position) : BUCKETS - 1;
     }
 
     void flip(std::vector<uint64_t>& bits, int64_t c, int from, int to) {
@@ -144,7 +146,7 @@ private:
             one_class &= place.label == order_[0].label;
         }
         const double scale = (n - 1) / (high - low);
-        if (n < 32 || !one_class || !(high > low) || !std::isfinite(scale)) {
+        if (n < 32 || !one_class || !std::isfinite(high - low) || !std::isfinite(scale)) {
             std::sort(order_.begin(), order_.end(), before);
             return;
         }
