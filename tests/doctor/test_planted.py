@@ -328,7 +328,7 @@ def constant_scores(folder: Path) -> tuple[str, str]:
     return on_tables(demo(), lambda pair: pair.each("score", lambda _: "0.5"), folder)
 
 
-@planted("several-readers", command=False)
+@planted("several-readers")
 def three_readers(folder: Path) -> tuple[str, str]:
     def change(pair: Tables) -> None:
         rows = []

@@ -50,6 +50,7 @@ from calipers.io.source import InputFile
 
 # Fields of findings on names that the references lack, by the column that they leave at -1.
 UNKNOWN = {"image": "image", "image_id": "image", "class": "label", "category_id": "label"}
+USUAL_READERS = "majority"  # the rule for several readers that a command proposes
 UNKNOWN_RULES = ("unknown-image", "unknown-category", "id-type")
 
 
@@ -143,7 +144,15 @@ def _check_swapped(inputs: Inputs, error: InputError) -> Checkup:
 
 def _open(inputs: Inputs) -> tuple[OpenReferences, list[Symptom], Inputs]:
     """Open the references; boxes in a format that cannot be right are read in one that can be."""
-    opened = open_references(inputs.references, inputs.groups, inputs.options)
+    try:
+        opened = open_references(inputs.references, inputs.groups, inputs.options)
+    except InputError as error:
+        if error.rule != "several-readers":
+            raise
+        # Which rule is right is a question of the study: the hint lists all, the command has one.
+        symptom = _refusal(error, fspath(inputs.references))
+        opened, symptoms, inputs = _open(inputs.with_readers(USUAL_READERS))
+        return opened, [symptom, *symptoms], inputs
     try:
         apply_rules(opened.file.part, opened.file.images, "references", inputs.options)
     except InputError as error:

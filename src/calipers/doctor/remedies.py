@@ -39,6 +39,8 @@ DEFAULTS: Mapping[str, Any] = {
     "ids_as_strings": False,
     "masks": "auto",
     "coco_ignore": True,
+    "readers": None,
+    "reader_overlap": 0.5,
     "outside": "keep",
     "allow_loss": 0.5,
     "lenient": False,
@@ -66,6 +68,10 @@ class Inputs:
         """Return the inputs with another box format of the references."""
         both = (box_format, self.options.prediction_box_format)
         return replace(self, reading={**self.reading, "box_format": both})
+
+    def with_readers(self, rule: str) -> Inputs:
+        """Return the inputs with a rule for several readers of an image."""
+        return replace(self, reading={**self.reading, "readers": rule})
 
     def arguments(self, names: Sequence[str]) -> list[str]:
         """Return files of predictions as a command names them."""

@@ -26,7 +26,6 @@ from calipers.io.reader import Key
 Level = Literal["error", "warning", "note"]
 MOST_EXAMPLES = 5
 LONGEST = 100  # characters of an example
-READER_COLUMNS = ("reader", "rad_id", "annotator", "radiologist", "rater", "reader_id")
 SPLIT_COLUMNS = ("split", "subset", "fold", "partition", "set")
 FEWEST_UNITS = 5  # with references of a class: fewer give no interval that can be trusted
 PERCENT = 100.0
@@ -430,31 +429,6 @@ def _number(key: object) -> int | None:
 # References and their images
 
 
-def several_readers(cohort: Cohort) -> Iterator[Symptom]:
-    """A column names who marked a finding, and several did on one image."""
-    facts = {name.lower(): column for name, column in cohort.references.facts.items()}
-    for name in READER_COLUMNS:
-        if name not in facts:
-            continue
-        pairs = set(zip(cohort.references.image.tolist(), map(str, facts[name].tolist())))
-        counts = Counter(image for image, _ in pairs)
-        several = [image for image, number in counts.items() if number > 1]
-        if several:
-            readers = sorted({reader for _, reader in pairs})
-            yield Symptom(
-                "several-readers",
-                "error",
-                _reference_file(cohort),
-                f"images that several readers marked (column {name!r}): one finding counts as "
-                "often as it was marked",
-                len(several),
-                len(counts),
-                "evaluate against one reader, or merge their boxes first",
-                few(readers),
-            )
-        return
-
-
 def patients_in_names(cohort: Cohort) -> Iterator[Symptom]:
     """Names of images show which belong to one patient, and nothing else does."""
     if "patient" in cohort.images.groups:
@@ -593,7 +567,6 @@ def _reference_file(cohort: Cohort) -> str:
 CohortCheck = Callable[[Cohort], Iterator[Symptom]]
 ModelCheck = Callable[[Case], Iterator[Symptom]]
 COHORT_CHECKS: tuple[CohortCheck, ...] = (
-    several_readers,
     classes_alike,
     patients_in_names,
     patient_in_two_splits,
