@@ -293,7 +293,7 @@ BAD = {
         "",
     ),
     "a text": ("rating,iou\n1,0.5\n0,high\n", [], "type", "3:2"),
-    "a decimal comma": ("rating;iou\n1;0,5\n0;0,1\n", [], "type", "2:2"),
+    "a decimal comma between commas": ('rating,iou\n1,"0,5"\n0,"0,1"\n', [], "type", "2:2"),
     "NaN": ("rating,iou\n1,0.5\n0,nan\n", [], "non-finite", "3:2"),
     "infinity": ("rating,iou\n1,0.5\n0,inf\n", [], "non-finite", "3:2"),
     "no value": ("rating,iou\n1,0.5\n0,\n", [], "criterion-missing", "3:2"),

@@ -195,8 +195,8 @@ def test_several_readers_are_refused_with_the_rules_and_read_with_one(calipers, 
     path.write_text("image,rad_id,class,x0,y0,x1,y1\na,R1,n,0,0,9,9\na,R2,n,1,0,10,9\n")
     said = calipers("inspect", path)
     assert said.code == 2
-    assert "several-readers" in said.err
-    assert "--readers any" in said.err
+    assert "several-readers" in said.out
+    assert "--readers any" in said.out
     said = calipers("inspect", path, "--readers", "majority", "--reader-overlap", "0.7")
     assert said.code == 0
     assert "IoU of at least 0.7" in said.out

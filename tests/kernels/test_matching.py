@@ -95,7 +95,8 @@ def test_no_candidates() -> None:
     for winner in (
         winners_by_score(NO_PAIRS, NO_PAIRS, none, NO_PAIRS, CUTOFFS, flags, crowd),
         assignment.by_overlap(NO_PAIRS, NO_PAIRS, none, none, CUTOFFS, flags, crowd),
-        assignment.many_to_one(NO_PAIRS, NO_PAIRS, none, 0, CUTOFFS),
+        assignment.many_to_one(NO_PAIRS, NO_PAIRS, none, 0, CUTOFFS, crowd),
+        assignment.many_to_one_counted_first(NO_PAIRS, NO_PAIRS, none, 0, CUTOFFS, flags, crowd),
         assignment.optimal(NO_PAIRS, NO_PAIRS, none, NO_PAIRS, CUTOFFS, flags, crowd),
         assignment.per_reference_argmax(NO_PAIRS, NO_PAIRS, none, none, CUTOFFS, flags),
     ):

@@ -145,9 +145,10 @@ def test_a_cell_that_is_no_number_is_named(tmp_path, cell, rule):
     assert (error.rule, error.location) == (rule, "3:2")
 
 
-def test_a_decimal_comma_is_not_guessed(tmp_path):
-    text = "image;m\na;1,5\nb;2\nc;3\n"
-    error = refused(put(tmp_path, text))
+def test_a_decimal_comma_is_read_between_semicolons_and_not_guessed_between_commas(tmp_path):
+    table = read_alarms(put(tmp_path, "image;m\na;1,5\nb;2\nc;3\n"), IMAGES)
+    assert np.ravel(table.values).tolist() == [1.5, 2.0, 3.0]
+    error = refused(put(tmp_path, 'image,m\na,"1,5"\nb,2\nc,3\n'))
     assert error.rule == "type"
     assert "decimal comma" in error.hint
 

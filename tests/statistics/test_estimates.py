@@ -305,9 +305,8 @@ def test_identical_units_are_told_from_certain_ones(preset: str) -> None:
         "labels": [0, 1, 1],
         "scores": [0.9, 0.7, 0.3],
     }
-    cohort = cal.Cohort.from_arrays(
-        [{"boxes": [BOX, [20, 0, 37, 13]], "labels": [0, 1]}] * 30, [said] * 30, classes=("a", "b")
-    )
+    reference = {"boxes": [BOX, [20, 0, 37, 13]], "labels": [0, 1], "width": 960, "height": 540}
+    cohort = cal.Cohort.from_arrays([reference] * 30, [said] * 30, classes=("a", "b"))
     found = cal.evaluate(cohort, quick(preset))
     assert any("identical_units" in row.estimate.flags for row in found.rows)
     for row in found.rows:
