@@ -12,7 +12,7 @@ from calipers.data.cohort import Cohort
 from calipers.errors import InputError
 
 
-def refused_or_set_aside(
+def assert_refused_or_set_aside(
     attempt: Callable[..., Cohort], file: int, rule: str, place: str
 ) -> tuple[InputError, Cohort]:
     """Check both modes; return the error of the strict one and the cohort of the lenient one."""

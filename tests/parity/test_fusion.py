@@ -57,7 +57,7 @@ def answer_of_peer(function: Any, lists: Lists, **options: Any) -> tuple[np.ndar
         return tuple(function(*copies(lists), **options))
 
 
-def equal(ours: tuple[np.ndarray, ...], theirs: tuple[np.ndarray, ...]) -> None:
+def assert_equal(ours: tuple[np.ndarray, ...], theirs: tuple[np.ndarray, ...]) -> None:
     """Compare answers as sets of boxes: the order of scores cut off at 1 means nothing."""
     assert len(ours[1]) == len(theirs[1])
     orders = [np.lexsort((answer[0][:, 2], answer[0][:, 0])) for answer in (ours, theirs)]
@@ -71,7 +71,9 @@ def equal(ours: tuple[np.ndarray, ...], theirs: tuple[np.ndarray, ...]) -> None:
 def test_nms(seed: int) -> None:
     lists = members(seed)
     if sum(map(len, lists[0])):
-        equal(cal.nms(*lists, iou_threshold=0.4), answer_of_peer(peer.nms, lists, iou_thr=0.4))
+        assert_equal(
+            cal.nms(*lists, iou_threshold=0.4), answer_of_peer(peer.nms, lists, iou_thr=0.4)
+        )
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -80,7 +82,7 @@ def test_nms_with_weights_up_to_the_scale_of_scores(seed: int) -> None:
     lists, weights = members(seed), [1.0, 3.0, 2.0, 0.5]
     boxes, scores, labels = answer_of_peer(peer.nms, lists, iou_thr=0.4, weights=weights)
     ours = cal.nms(*lists, iou_threshold=0.4, weights=weights)
-    equal(ours, (boxes, scores * sum(weights) / max(weights), labels))
+    assert_equal(ours, (boxes, scores * sum(weights) / max(weights), labels))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -100,7 +102,7 @@ def test_weighted_boxes_fusion(seed: int, confidence: Any) -> None:
     ours = cal.weighted_boxes_fusion(
         *lists, weights=weights, skip_threshold=0.1, confidence=confidence
     )
-    equal(ours, (boxes, np.minimum(scores, 1.0), labels))
+    assert_equal(ours, (boxes, np.minimum(scores, 1.0), labels))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -109,7 +111,7 @@ def test_weighted_boxes_fusion_that_may_overflow(seed: int) -> None:
     theirs = answer_of_peer(
         peer.weighted_boxes_fusion, lists, weights=weights, iou_thr=0.5, allows_overflow=True
     )
-    equal(cal.weighted_boxes_fusion(*lists, weights=weights, overflow=True), theirs)
+    assert_equal(cal.weighted_boxes_fusion(*lists, weights=weights, overflow=True), theirs)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -121,7 +123,7 @@ def test_weighted_boxes_fusion_of_volumes(seed: int) -> None:
     theirs = answer_of_peer(peer.weighted_boxes_fusion_3d, lists, iou_thr=0.3, skip_box_thr=0.1)
     ours = cal.weighted_boxes_fusion(*lists, iou_threshold=0.3, skip_threshold=0.1)
     if len(theirs[1]) or len(ours[1]):
-        equal(ours, theirs)
+        assert_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -130,7 +132,7 @@ def test_non_maximum_weighted(seed: int) -> None:
     theirs = answer_of_peer(
         peer.non_maximum_weighted, lists, weights=weights, iou_thr=0.4, skip_box_thr=0.1
     )
-    equal(
+    assert_equal(
         cal.non_maximum_weighted(*lists, weights=weights, iou_threshold=0.4, skip_threshold=0.1),
         theirs,
     )

@@ -128,7 +128,7 @@ def settle_readers(
     merged = _merged(delivery, groups, per_image)
     share = "at least one" if rule == ANY else "more than half"
     notes = [
-        f"readers {rule}: {n} boxes of {len(readings.names)} readers are {n_findings} findings "
+        f"readers {rule}: {n} boxes of {len(readings.names)} readers, merged to {n_findings} "
         f"(boxes of one class and different readers with IoU of at least {overlap:g}; the mean of "
         f"their boxes), {len(groups)} of them marked by {share} of the readers of their image"
     ]

@@ -12,7 +12,7 @@ import pytest
 import calipers as cal
 from annotation_cases import LABELME, RECTANGLE, labelme, labelme_shape, put, region, task
 from calipers.errors import InputError
-from refusals import refused_or_set_aside
+from refusals import assert_refused_or_set_aside
 
 
 def refused(*args, **options) -> InputError:
@@ -90,7 +90,7 @@ def test_the_size_may_be_unknown_and_early_files_have_polygons_only(tmp_path) ->
 )
 def test_broken_shapes_are_refused_with_file_and_pointer(tmp_path, shape: Any, rule: str) -> None:
     folder = put(tmp_path, {"x/a.json": labelme(LABELME[0], shape)})
-    refused_or_set_aside(
+    assert_refused_or_set_aside(
         lambda **options: cal.read(folder, **options), 0, rule, "x/a.json/shapes/1"
     )
 
@@ -203,7 +203,7 @@ def test_names_of_images(tmp_path) -> None:
 )
 def test_broken_regions_are_refused_with_their_pointer(tmp_path, broken: Any, rule: str) -> None:
     path = export(tmp_path, task("a.png", [region("polyp", RECTANGLE), broken]))
-    refused_or_set_aside(
+    assert_refused_or_set_aside(
         lambda **options: cal.read(path, **options), 0, rule, "/0/annotations/0/result/1"
     )
 

@@ -8,7 +8,7 @@ import pytest
 import calipers as cal
 from annotation_cases import CVAT, EMPTY_VOC, IMAGENET, VOC, put
 from calipers.errors import InputError
-from refusals import refused_or_set_aside
+from refusals import assert_refused_or_set_aside
 
 
 def refused(*args, **options) -> InputError:
@@ -96,7 +96,7 @@ def test_broken_results_are_refused_with_file_and_line(tmp_path, line: str, rule
     folder = put(tmp_path / "v", {"Annotations/000001.xml": VOC})
     name = "comp4_det_test_dog.txt"
     results = put(tmp_path / "m", {**RESULTS, name: f"{RESULTS[name]}{line}\n"})
-    refused_or_set_aside(
+    assert_refused_or_set_aside(
         lambda **options: cal.read(folder, results, **options), 1, rule, f"{name}:3"
     )
 
@@ -104,7 +104,7 @@ def test_broken_results_are_refused_with_file_and_line(tmp_path, line: str, rule
 def test_results_of_other_classes_are_refused(tmp_path) -> None:
     folder = put(tmp_path / "v", {"Annotations/000001.xml": VOC})
     results = put(tmp_path / "m", {**RESULTS, "comp4_det_test_cat.txt": "000001 0.5 1 1 9 9\n"})
-    refused_or_set_aside(
+    assert_refused_or_set_aside(
         lambda **options: cal.read(folder, results, **options),
         1,
         "unknown-category",
@@ -129,7 +129,7 @@ def test_broken_objects_are_refused_with_file_and_line(tmp_path, old, new, rule)
     if "polygon" in new:
         text = text.replace("371</ymax></bndbox>", "371</ymax></polygon>")
     folder = put(tmp_path, {"x/a.xml": text})
-    refused_or_set_aside(lambda **options: cal.read(folder, **options), 0, rule, "x/a.xml:6")
+    assert_refused_or_set_aside(lambda **options: cal.read(folder, **options), 0, rule, "x/a.xml:6")
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_broken_shapes_of_cvat_are_refused_with_their_line(tmp_path, old, new, r
     if "cuboid" in new:
         text = text.replace("</attribute></box>", "</attribute></cuboid>")
     path = put(tmp_path, {"a.xml": text}) / "a.xml"
-    refused_or_set_aside(lambda **options: cal.read(path, **options), 0, rule, "line 9")
+    assert_refused_or_set_aside(lambda **options: cal.read(path, **options), 0, rule, "line 9")
 
 
 def test_points_of_polygons_are_checked(tmp_path) -> None:

@@ -12,7 +12,7 @@ from annotation_cases import YOLO_LABELS, picture, put, yolo_data
 from calipers.errors import InputError
 from calipers.io.annotations.names import read_names
 from calipers.io.source import InputFile
-from refusals import refused_or_set_aside
+from refusals import assert_refused_or_set_aside
 
 PREDICTIONS = {"labels/a.txt": "0 0.5 0.5 0.2 0.25 0.9\n1 0.1 0.2 0.1 0.2 0.25\n"}
 
@@ -178,7 +178,9 @@ def test_outlines_without_sizes_are_boxes(tmp_path) -> None:
 def test_broken_labels_are_refused_with_file_and_line(tmp_path, line: str, rule: str) -> None:
     folder = yolo_data(tmp_path)
     put(folder, {"labels/b.txt": f"1 0.5 0.5 0.1 0.1\n\n{line}\n"})
-    refused_or_set_aside(lambda **options: cal.read(folder, **options), 0, rule, "labels/b.txt:3")
+    assert_refused_or_set_aside(
+        lambda **options: cal.read(folder, **options), 0, rule, "labels/b.txt:3"
+    )
 
 
 @pytest.mark.parametrize(
@@ -192,14 +194,16 @@ def test_broken_labels_are_refused_with_file_and_line(tmp_path, line: str, rule:
 def test_broken_predictions_are_refused_with_file_and_line(tmp_path, line: str, rule: str) -> None:
     folder = yolo_data(tmp_path / "y")
     run = put(tmp_path / "p", {"a.txt": f"1 0.5 0.5 0.1 0.1 0.5\n{line}\n"})
-    refused_or_set_aside(lambda **options: cal.read(folder, run, **options), 1, rule, "a.txt:2")
+    assert_refused_or_set_aside(
+        lambda **options: cal.read(folder, run, **options), 1, rule, "a.txt:2"
+    )
 
 
 def test_predictions_of_other_images_are_refused(tmp_path) -> None:
     folder = yolo_data(tmp_path / "y")
     files = {"a.txt": "0 0.5 0.5 0.1 0.1 0.5\n", "zz.txt": "0 0.5 0.5 0.1 0.1 0.5\n"}
     run = put(tmp_path / "p", files)
-    refused_or_set_aside(
+    assert_refused_or_set_aside(
         lambda **options: cal.read(folder, run, **options), 1, "unknown-image", "zz.txt:1"
     )
 

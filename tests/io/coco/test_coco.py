@@ -10,7 +10,7 @@ import pytest
 
 from calipers.errors import InputError, InputProblems
 from coco_cases import REFERENCES, RESULTS, changed, try_references, try_results
-from refusals import refused_or_set_aside
+from refusals import assert_refused_or_set_aside
 
 
 def test_images_and_classes_are_in_the_order_of_their_ids(tmp_path):
@@ -139,7 +139,9 @@ BROKEN_REFERENCES = [
     ("rule", "place", "document"), BROKEN_REFERENCES, ids=lambda value: str(value)[:40]
 )
 def test_a_broken_reference_is_refused_or_set_aside(tmp_path, rule, place, document):
-    _, cohort = refused_or_set_aside(partial(try_references, tmp_path, document), 0, rule, place)
+    _, cohort = assert_refused_or_set_aside(
+        partial(try_references, tmp_path, document), 0, rule, place
+    )
     assert cohort.intake.files[0].read == 4
     record = cohort.intake.quarantine[0]
     assert (record.rule, record.location) == (rule, place)
@@ -226,7 +228,7 @@ BROKEN_RESULTS = [
     ("rule", "place", "content"), BROKEN_RESULTS, ids=lambda value: str(value)[:40]
 )
 def test_a_broken_result_is_refused_or_set_aside(tmp_path, rule, place, content):
-    _, cohort = refused_or_set_aside(partial(try_results, tmp_path, content), 1, rule, place)
+    _, cohort = assert_refused_or_set_aside(partial(try_results, tmp_path, content), 1, rule, place)
     assert cohort.intake.files[1].read == 4
 
 

@@ -15,7 +15,7 @@ from calipers.errors import InputError
 from calipers.io.coco import masks, walk
 from calipers.io.read import explain, read
 from coco_cases import REFERENCES, RESULTS, changed, put, try_references, try_results
-from refusals import refused_or_set_aside
+from refusals import assert_refused_or_set_aside
 from seeds import seeds
 
 SQUARE = [[10, 20, 14, 20, 14, 23, 10, 23]]  # 4 x 3 pixels
@@ -123,7 +123,9 @@ def test_some_masks_are_counted_and_not_used(tmp_path):
 def test_masks_may_be_required(tmp_path):
     document = changed(MASKED, "annotations", 1, "segmentation", to=KeyError)
     attempt = partial(try_references, tmp_path, document, masks="required")
-    _, cohort = refused_or_set_aside(attempt, 0, "mask-missing", "/annotations/1/segmentation")
+    _, cohort = assert_refused_or_set_aside(
+        attempt, 0, "mask-missing", "/annotations/1/segmentation"
+    )
     assert len(cohort.references.masks) == 3
     assert try_references(tmp_path, MASKED, masks="required").references.masks is not None
     with pytest.raises(InputError) as refused:
@@ -233,7 +235,7 @@ BROKEN = [
 @pytest.mark.parametrize(("rule", "segmentation"), BROKEN, ids=lambda value: str(value)[:50])
 def test_a_broken_segmentation_is_refused_or_set_aside(tmp_path, rule, segmentation, start):
     document = changed(start, *RLE, to=segmentation)
-    error, cohort = refused_or_set_aside(
+    error, cohort = assert_refused_or_set_aside(
         partial(try_references, tmp_path, document), 0, rule, "/annotations/1/segmentation"
     )
     assert error.hint
@@ -244,7 +246,7 @@ def test_a_broken_segmentation_is_refused_or_set_aside(tmp_path, rule, segmentat
 @pytest.mark.parametrize(("rule", "segmentation"), BROKEN[::4], ids=lambda value: str(value)[:50])
 def test_a_box_cannot_come_from_a_broken_mask(tmp_path, rule, segmentation):
     content = changed([*MASKED_RESULTS[:3], RESULTS[3]], 1, "segmentation", to=segmentation)
-    error, cohort = refused_or_set_aside(
+    error, cohort = assert_refused_or_set_aside(
         partial(try_results, tmp_path, content), 1, rule, "/1/segmentation"
     )
     assert error.hint

@@ -12,7 +12,7 @@ import pytest
 
 from calipers.errors import InputError, UsageError
 from calipers.io.read import read, sniff
-from refusals import refused_or_set_aside
+from refusals import assert_refused_or_set_aside
 
 DATA = Path(os.environ.get("CALIPERS_DATA", Path(__file__).parents[3] / "shared" / "data"))
 REFS = """image,class,x0,y0,x1,y1,width,height,patient,tool
@@ -158,7 +158,7 @@ BROKEN_ROWS = [
 @pytest.mark.parametrize(("rule", "place", "row", "hint"), BROKEN_ROWS)
 def test_a_broken_row_is_refused_or_set_aside(tmp_path, rule, place, row, hint):
     path = put(tmp_path, "refs.csv", f"image,class,x0,y0,x1,y1\na,b,1,2,3,4\n{row}\nz,b,1,2,3,4\n")
-    refused, _ = refused_or_set_aside(partial(read, path), 0, rule, place)
+    refused, _ = assert_refused_or_set_aside(partial(read, path), 0, rule, place)
     assert hint in str(refused)
 
 
@@ -177,7 +177,7 @@ def test_flags_and_areas_are_checked(tmp_path, column, cell, rule):
         "refs.csv",
         f"image,class,x0,y0,x1,y1,{column}\na,b,1,2,3,4,1\na,b,1,2,3,4,{cell}\n",
     )
-    _, cohort = refused_or_set_aside(partial(read, path), 0, rule, "3:7")
+    _, cohort = assert_refused_or_set_aside(partial(read, path), 0, rule, "3:7")
     assert getattr(cohort.references, column).tolist() == [1]
 
 
@@ -227,7 +227,7 @@ BROKEN_PREDICTIONS = [
 def test_broken_predictions(tmp_path, rule, place, row):
     refs = put(tmp_path, "refs.csv", REFS)
     dets = put(tmp_path, "dets.csv", f"image;class;x;y;w;h;score\n{row}\n8;NA;1;1;2;2;1\n")
-    refused, cohort = refused_or_set_aside(partial(read, refs, dets), 1, rule, place)
+    refused, cohort = assert_refused_or_set_aside(partial(read, refs, dets), 1, rule, place)
     assert (refused.rule, refused.location) == (rule, place)
     assert cohort.models["dets"].score.tolist() == [1.0]  # the sound row is left
 

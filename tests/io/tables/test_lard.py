@@ -11,7 +11,7 @@ import pytest
 from calipers.errors import InputError
 from calipers.io.read import explain, read, sniff
 from calipers.io.tables.lard import outlines_of
-from refusals import refused_or_set_aside
+from refusals import assert_refused_or_set_aside
 
 HEADER = "image;height;width;type;scenario;airport;runway;weather;x_A;y_A;x_B;y_B;x_C;y_C;x_D;y_D\n"
 # The corners are sorted by row, as LARD has them: A B are the far edge, C D the near one, so A B C
@@ -153,25 +153,25 @@ def test_a_box_format_speaks_of_the_predictions(folder):
 )
 def test_a_broken_corner_is_named(folder, cell, rule):
     broken = put(folder, LIST.replace(";30;60;80;60", f";{cell};60;80;60"))
-    _, cohort = refused_or_set_aside(partial(read, broken), 0, rule, "2:13")
+    _, cohort = assert_refused_or_set_aside(partial(read, broken), 0, rule, "2:13")
     assert cohort.n_images == 3  # the image stays
 
 
 def test_corners_outside_are_not_clipped(folder):
     outside = put(folder, LIST.replace(";30;60;80;60", ";30;60;140;60"))
-    refused_or_set_aside(partial(read, outside, outside="refuse"), 0, "outside", "2:9")
+    assert_refused_or_set_aside(partial(read, outside, outside="refuse"), 0, "outside", "2:9")
     within = put(folder, LIST.replace(";30;60;80;60", ";30;60;120.9;60"))
     assert read(within).references.boxes[0, 2] == 120.9
 
 
 def test_a_line_is_no_runway(folder):
     line = put(folder, LIST.replace("10;10;20;10;8;30;22;30", "10;10;20;10;8;10;22;10"))
-    _, cohort = refused_or_set_aside(partial(read, line), 0, "zero-area", "3:9")
+    _, cohort = assert_refused_or_set_aside(partial(read, line), 0, "zero-area", "3:9")
     assert len(cohort.references) == len(read(put(folder, LIST)).references) - 1
 
 
 def test_a_row_of_another_length_is_refused(folder):
-    _, cohort = refused_or_set_aside(
+    _, cohort = assert_refused_or_set_aside(
         partial(read, put(folder, LIST + "images/z.png;1;2\n")), 0, "ragged", "5:4"
     )
     assert "images/z.png" not in cohort.images.ids
@@ -179,7 +179,7 @@ def test_a_row_of_another_length_is_refused(folder):
 
 def test_two_broken_cells_of_a_row_are_one_record(folder):
     broken = put(folder, LIST.replace("50;20;60;20", "far;20;off;20"))
-    _, cohort = refused_or_set_aside(partial(read, broken), 0, "type", "2:9")
+    _, cohort = assert_refused_or_set_aside(partial(read, broken), 0, "type", "2:9")
     assert len(cohort.references) == len(read(put(folder, LIST)).references) - 1
 
 

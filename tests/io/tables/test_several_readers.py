@@ -53,7 +53,7 @@ def test_any_joins_boxes_of_one_class_and_takes_their_mean(tmp_path):
     ]
     assert cohort.references.facts["readers"].tolist() == ["2 of 3", "1 of 3", "2 of 3", "1 of 2"]
     [note] = [note for note in cohort.intake.notes if note.startswith("readers any")]
-    assert "6 boxes of 3 readers are 4 findings" in note
+    assert "6 boxes of 3 readers, merged to 4" in note
     assert "IoU of at least 0.5" in note
     assert (cohort.intake.files[0].read, cohort.intake.files[0].used) == (6, 6)
 
