@@ -387,8 +387,8 @@ def in_words(flags: Sequence[str], unit: str, n_units: int) -> list[str]:
     sentences = {
         "few_units": f"some values are based on few units ({n_units} {plural(unit)} in total): "
         "their intervals are rough",
-        "few_errors": "where fewer than 5 units show an error, the interval is a score interval "
-        "that counts units (score-t, marked * in tables)",
+        "few_errors": "where fewer than 5 units show an error, the interval counts units and "
+        "ratings (jeffreys-t, marked * in tables)",
         "identical_units": "where all units are alike, their number alone makes the interval "
         "(marked § in tables)",
     }

@@ -294,8 +294,8 @@ def _on_intervals(result: MonitorEvaluation) -> Iterator[str]:
         yield f"some values rest on few units ({n} {plural(unit)}): their intervals are rough"
     if "few_errors" in flags:
         yield (
-            "where fewer than 5 units are in error, or nearly all, the interval is a score "
-            "interval that counts units (score-t)"
+            f"where fewer than 5 {plural(unit)} are in error, or nearly all, the interval counts "
+            f"{plural(unit)} and images (jeffreys-t)"
         )
 
 
