@@ -67,7 +67,7 @@ def detector(n_misses: int) -> cal.Cohort:
 @every_metric
 @pytest.mark.parametrize("method", ["bootse-t-logit", "percentile", "bca"])
 def test_no_interval_has_a_width_of_0(case: Case, method: str) -> None:
-    """Units that all fare alike are no certainty: there is room in the interval, or there is none."""
+    """Units that all fare alike are no certainty: the interval has room, or there is none."""
     units = Units.of("image", None, N_IMAGES)
     for n_misses in (0, N_IMAGES):
         for name, _, e in stated(case, detector(n_misses), units, 100, method):

@@ -291,7 +291,7 @@ def test_few_errors_are_few_and_the_exception(n_error: int, tried: int, few: boo
 def test_few_errors_count_what_is_assumed_as_far_as_their_clustering_is_unknown(
     n_error: int, sd: float
 ) -> None:
-    """30 units of 4 objects: n lies between what is assumed and what the standard error is worth."""
+    """30 units of 4 objects: n lies between what is assumed and what the error is worth."""
     theta = 1 - n_error / 120
     replicates = sample(theta, sd)
     support = Support(30, n_tried=30, n_error=n_error, n_trials=120)
