@@ -20,9 +20,12 @@ import pytest
 
 import calipers as cal
 from calipers.metrics.error_types import GAINS, KINDS
+from kernel_routes import native_by_default
 from tide_peer import load_tidecv
 
-pytestmark = pytest.mark.usefixtures("kernel_route")
+# The peer takes most of the time, and `test_routes.py` holds every metric to the same bits on both
+# routes.
+pytestmark = native_by_default
 
 tidecv = load_tidecv()
 mask_tools = pytest.importorskip("pycocotools.mask")

@@ -15,8 +15,11 @@ import calipers as cal
 from calipers.data.masks import Masks
 from calipers.matching.criteria import MASK_IOU, PairTable
 from coco_peer import SEGMENTATION, Record, assert_the_twelve, cohort_of, of_records
+from kernel_routes import native_by_default
 
-pytestmark = pytest.mark.usefixtures("kernel_route")
+# The peer takes most of the time, and `kernels/test_runs.py` and `test_routes.py` hold both routes
+# together.
+pytestmark = native_by_default
 
 PROTOCOL = f'{SEGMENTATION}[sizes]\nfrom = "mask"\n'
 

@@ -11,9 +11,12 @@ from sklearn.metrics import cohen_kappa_score, jaccard_score, matthews_corrcoef
 
 import calipers as cal
 from calipers.kernels import ranks
+from kernel_routes import native_by_default
 from reference.pairwise import pairs_of
 
-pytestmark = pytest.mark.usefixtures("kernel_route")
+# The peer takes most of the time, and `test_routes.py` holds pairs of maps to the same bits on both
+# routes.
+pytestmark = native_by_default
 
 TOLERANCE = 1e-12
 

@@ -9,8 +9,11 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from calipers.kernels import voxel_ranking, voxels
+from kernel_routes import native_by_default
 
-pytestmark = pytest.mark.usefixtures("kernel_route")
+# The peer takes most of the time, and `kernels/test_voxel_ranking.py` holds both routes to the same
+# bits.
+pytestmark = native_by_default
 
 TOLERANCE = 1e-12
 
