@@ -11,6 +11,8 @@ from hypothesis import settings
 
 from calipers.kernels import route
 
+pytest_plugins = ["cpu_times"]
+
 settings.register_profile("calipers", deadline=None)  # machines are noisy: times are for benchmarks
 settings.load_profile("calipers")
 

@@ -34,6 +34,7 @@ from calipers.oracles.corrupt import KINDS
 from calipers.oracles.maps import MAP_KINDS
 from calipers.results.requirements import Requirement, Requirements
 from calipers.sensitivity.sweep import CHOICES
+from source_trees import tree_of
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -205,7 +206,7 @@ def rules_in_source() -> set[str]:
     places |= dict.fromkeys(("_found", "_problem", "problem", "note"), 2)
     found: set[str] = set()
     for file in (ROOT / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(file)):
             if not isinstance(node, ast.Call):
                 continue
             name = getattr(node.func, "id", getattr(node.func, "attr", ""))
