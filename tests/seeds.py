@@ -21,6 +21,15 @@ def seeds(n: int, *, default: int) -> list[Any]:
     return [*range(default), *later]
 
 
+def batches(n: int, *, default: int) -> list[Any]:
+    """Return two batches of n seeds for `parametrize`, the second marked as slow: for tests that
+    compare many small sets in a loop.
+    """
+    assert 0 < default < n
+    rest = pytest.param(range(default, n), marks=pytest.mark.slow, id=f"further {n - default}")
+    return [pytest.param(range(default), id=f"first {default}"), rest]
+
+
 def in_turn(cases: Iterable[Any], kinds: Iterable[Any], *, default: int) -> list[Any]:
     """Return every pair of a case and a kind for `parametrize`; by default a case meets ``default``
     kinds, the next case the kinds after these, and so on; other pairs are marked as slow.
