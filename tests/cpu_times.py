@@ -58,6 +58,8 @@ class CpuTimes:
         self.of_files[report.nodeid.split("::", 1)[0]] += properties.get(SECONDS, 0.0)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if not self.of_files:
+            return
         total = self.start + self.of_files.total()
         if terminalreporter.config.getoption("numprocesses", None):
             total += time.process_time()  # this process hands out the tests that others run

@@ -74,12 +74,12 @@ def assert_no_rule_is_broken(page: Page, **options: bool) -> None:
     assert not broken, "\n".join(broken)
 
 
-@every_report("axe")
+@every_report("axe", half="even")
 def test_no_rule_is_broken_on_a_desk(opened, reports, name):
     assert_no_rule_is_broken(opened(reports[name]))
 
 
-@every_report("axe")
+@every_report("axe", half="even")
 def test_no_rule_is_broken_on_a_phone_in_the_dark(opened, reports, name):
     assert_no_rule_is_broken(opened(reports[name], dark=True, **PHONE), contrast=name in MAIN)
 
