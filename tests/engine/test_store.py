@@ -12,7 +12,7 @@ import pytest
 
 from calipers.data.masks import Masks
 from calipers.engine.encode import decoded, encoded
-from calipers.engine.store import BLOCK_NAME, PLAN, Plan, Store, merged, opened
+from calipers.engine.store import BLOCK_NAME, PLAN, RunPlan, Store, merged, opened
 from calipers.engine.work import Part, in_order
 from calipers.errors import InputError, UsageError
 from calipers.maps.examine import SampleHistogram
@@ -20,8 +20,8 @@ from calipers.maps.examine import SampleHistogram
 ITEMS = [f"item {k}" for k in range(10)]
 
 
-def plan(items: list[str] = ITEMS, size: int = 3, **settings: Any) -> Plan:
-    return Plan("maps", {"alpha": 0.5, **settings}, items, size, ("calipers", "maps"))
+def plan(items: list[str] = ITEMS, size: int = 3, **settings: Any) -> RunPlan:
+    return RunPlan("maps", {"alpha": 0.5, **settings}, items, size, ("calipers", "maps"))
 
 
 class Work:

@@ -25,7 +25,7 @@ from calipers.errors import InputError, UsageError
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from calipers.engine.store import Plan, Store
+    from calipers.engine.store import RunPlan, Store
     from calipers.engine.work import Part
 
 BLOCKS = ".blocks"  # added to the name of a result folder
@@ -86,7 +86,7 @@ def chosen_workers(options: Mapping[str, Any], *, processes: bool) -> Iterator[W
 
 
 @contextmanager
-def kept_blocks(plan: Plan, options: Mapping[str, Any], part: Part | None) -> Iterator[Store]:
+def kept_blocks(plan: RunPlan, options: Mapping[str, Any], part: Part | None) -> Iterator[Store]:
     """Open the folder for finished samples; an interruption says that the command goes on."""
     from calipers.engine.store import opened
 
@@ -104,7 +104,7 @@ def kept_blocks(plan: Plan, options: Mapping[str, Any], part: Part | None) -> It
             raise
 
 
-def check_plan(store: Store, plan: Plan) -> None:
+def check_plan(store: Store, plan: RunPlan) -> None:
     """Raise unless the parts in a store belong to the inputs as they are now."""
     from calipers.engine.store import difference_of
 
@@ -157,6 +157,10 @@ def _runner(work: str) -> tuple[click.Command, Any]:
         from calipers.cli.maps import maps, run_maps
 
         return maps, run_maps
+    if work == "evaluate":
+        from calipers.cli.evaluate import evaluate, run_evaluate
+
+        return evaluate, run_evaluate
     raise InputError("a kind of work that can be merged", rule="no-blocks", value=work)
 
 

@@ -228,9 +228,10 @@ def run(argv: Sequence[str]) -> int:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt) as stop:
         again = shlex.join(["calipers", *argv])
-        terminated = isinstance(stop.__cause__ or stop, Terminated)
+        signal_of = stop.__cause__ or stop  # click wraps it
+        terminated = isinstance(signal_of, Terminated)
         word = "terminated" if terminated else "interrupted"
-        notes = getattr(stop, "__notes__", None) or ["nothing was left half-written"]
+        notes = getattr(signal_of, "__notes__", None) or ["nothing was left half-written"]
         return _fail(
             word,
             f"{word}; {'; '.join(notes)}. To run it again: {again}",

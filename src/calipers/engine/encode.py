@@ -95,11 +95,11 @@ def _unpacked(tree: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
     if kind in ("tuple", "list"):
         entries = [_unpacked(entry, arrays) for entry in rest[0]]
         return tuple(entries) if kind == "tuple" else entries
-    made = _class(rest[0])
+    kind_of = _class(rest[0])
     if kind == "named":
-        return made(*[_unpacked(entry, arrays) for entry in rest[1]])
+        return kind_of(*[_unpacked(entry, arrays) for entry in rest[1]])
     if kind == "object":
-        return made(**{name: _unpacked(entry, arrays) for name, entry in rest[1].items()})
+        return kind_of(**{name: _unpacked(entry, arrays) for name, entry in rest[1].items()})
     raise ValueError(f"unknown kind {kind!r}")
 
 

@@ -32,7 +32,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass
-class _Task:
+class _Call:
     """A call, the future that its caller holds, and how many pools broke under it."""
 
     call: Callable[..., Any]
@@ -62,7 +62,7 @@ class Processes(Executor):
     def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Begin a call; keywords are not supported."""
         assert not kwargs, "calls have positional arguments only"
-        task = _Task(call, args, Future())
+        task = _Call(call, args, Future())
         task.future.set_running_or_notify_cancel()
         self._begin(task)
         return task.future
@@ -81,7 +81,7 @@ class Processes(Executor):
     def _new_pool(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(self.workers, self._context, initializer=_become_worker)
 
-    def _begin(self, task: _Task) -> None:
+    def _begin(self, task: _Call) -> None:
         with self._lock:
             pool = self._pool
             try:
@@ -90,9 +90,9 @@ class Processes(Executor):
                 # It broke under others a moment ago, and this task had not begun.
                 pool = self._pool = self._new_pool()
                 inner = pool.submit(task.call, *task.arguments)
-        inner.add_done_callback(lambda done: self._end(task, done, pool))
+        inner.add_done_callback(lambda future: self._end(task, future, pool))
 
-    def _end(self, task: _Task, inner: Future[Any], pool: ProcessPoolExecutor) -> None:
+    def _end(self, task: _Call, inner: Future[Any], pool: ProcessPoolExecutor) -> None:
         if inner.cancelled() or self._closed:
             task.future.cancel()
             return
@@ -104,7 +104,7 @@ class Processes(Executor):
         else:
             task.future.set_exception(error)
 
-    def _again(self, task: _Task, broken: ProcessPoolExecutor) -> None:
+    def _again(self, task: _Call, broken: ProcessPoolExecutor) -> None:
         task.deaths += 1
         with self._lock:
             if self._pool is broken:
@@ -114,7 +114,7 @@ class Processes(Executor):
         else:
             self._alone.submit(self._run_alone, task)
 
-    def _run_alone(self, task: _Task) -> None:
+    def _run_alone(self, task: _Call) -> None:
         ours, theirs = self._context.Pipe(duplex=False)
         process = self._context.Process(
             target=_answer, args=(theirs, task.call, task.arguments), daemon=True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finished results on disk: a run goes on where it was stopped, and parts of a run become one.
 
-A `Plan` says what is done, with which settings, on which items. A `Store` is a folder that belongs
+A `RunPlan` says what is done, with which settings, on which items. A `Store` is a folder that belongs
 to one plan: ``blocks.json`` holds the plan, ``items.txt`` a line per item, and every file
 ``0000012-<hash>.npz`` the results of one block of neighbouring items. The name of a block holds the
 hash of its content, so a damaged one is seen, dropped and worked on again.
@@ -48,7 +48,7 @@ START_OVER = "give the same files and options as before, or remove the folder to
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """What a run does, so that another run can tell whether its results are the same.
 
     ``items`` has a line per item that changes with its content: a name, sizes, times of files.
@@ -87,7 +87,7 @@ class Plan:
 class Store:
     """The finished blocks of a plan, in one folder or, of parts, in several."""
 
-    plan: Plan
+    plan: RunPlan
     folders: Sequence[Path]
     part: Part | None = None
     read_only: bool = False
@@ -175,7 +175,7 @@ class Store:
 
 
 @contextmanager
-def opened(folder: Path, plan: Plan, part: Part | None = None) -> Iterator[Store]:
+def opened(folder: Path, plan: RunPlan, part: Part | None = None) -> Iterator[Store]:
     """Open the store of a plan in a folder, which is made if need be, for one run at a time."""
     output_folder(folder, force=True)
     with locked_at_once(folder) as is_ours:
@@ -229,7 +229,7 @@ def merged(folders: Sequence[Path]) -> tuple[Store, list[str]]:
             value=f"no part {', '.join(missing[:8])}",
             hint="run the missing parts, and give the folders of all parts",
         )
-    plan = Plan(
+    plan = RunPlan(
         first["work"], first["settings"], _items(folders[0]), first["size"], first["command"]
     )
     files: dict[int, Path] = {}
@@ -263,12 +263,12 @@ def _results(file: Path, length: int) -> list[Any] | None:
     return results
 
 
-def _check_same(folder: Path, plan: Plan, part: Part | None) -> None:
+def _check_same(folder: Path, plan: RunPlan, part: Part | None) -> None:
     """Raise unless the folder holds blocks of this plan and part."""
-    document, wanted = _document(folder), plan.document(part)
-    difference = _difference(document, wanted)
-    if not difference and document["part"] != wanted["part"]:
-        difference = f"part {document['part']} and {wanted['part']}"
+    document, current = _document(folder), plan.document(part)
+    difference = _difference(document, current)
+    if not difference and document["part"] != current["part"]:
+        difference = f"part {document['part']} and {current['part']}"
     if difference == FILES:
         difference = _which_item(_items(folder), plan.items)
     if difference:
@@ -295,7 +295,7 @@ def _difference(document: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     return ""
 
 
-def difference_of(before: Plan, now: Plan) -> str:
+def difference_of(before: RunPlan, now: RunPlan) -> str:
     """Return what differs between two plans, as text; nothing if they are the same."""
     difference = _difference(before.document(None), now.document(None))
     return _which_item(before.items, now.items) if difference == FILES else difference

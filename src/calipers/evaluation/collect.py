@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions, References
+from calipers.engine.store import RunPlan
 from calipers.engine.work import in_order
 from calipers.errors import UsageError
 from calipers.evaluation.protocol import Protocol
@@ -66,22 +67,79 @@ def collect(
     workers
         Threads to use when no executor is given; 1 works in this thread.
     store
-        Finished blocks are taken from there, and new ones are written to it; its items are those of
-        `tasks_of`.
+        Finished blocks are taken from there, and new ones are written to it (`collection_plan`).
     progress
         Called after every block.
     """
-    blocks = spans(cohort.n_images)
-    tasks = []
-    for key, (model, recipe) in jobs.items():
-        tasks += [(key, model, recipe, span) for span in blocks]
+    tasks = _tasks(cohort, jobs)
     parts: dict[Any, list[Evidence]] = {key: [] for key in jobs}
-    results = in_order(_work, _blocks(cohort, tasks), workers=workers, executor=executor)
+    results = in_order(
+        _work, _blocks(cohort, tasks), workers=workers, executor=executor, store=store
+    )
     for n_done, evidence in enumerate(results, start=1):
         parts[tasks[n_done - 1][0]].append(evidence)
         if progress is not None:
             progress(n_done, len(tasks))
     return {key: _join(evidence) for key, evidence in parts.items()}
+
+
+def collect_part(
+    cohort: Cohort,
+    protocol: Protocol,
+    store: Store,
+    *,
+    workers: int = 1,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Collect the blocks of one part into its store; return their number."""
+    sized = with_areas(cohort, protocol)
+    tasks = _tasks(sized, jobs_of(sized, protocol.compile()))
+    first, end = store.span
+    results = in_order(
+        _work, _blocks(sized, tasks), workers=workers, executor=executor, store=store
+    )
+    for n_done, _ in enumerate(results, start=1):
+        if progress is not None:
+            progress(n_done, end - first)
+    return end - first
+
+
+def collection_plan(cohort: Cohort, protocol: Protocol, command: Sequence[str] = ()) -> RunPlan:
+    """Return what decides the evidence of every block, for a store: inputs by their hashes, the
+    protocol, and the list of blocks.
+    """
+    from calipers import __version__
+
+    items = []
+    for _, model, recipe, (first, end) in _tasks(cohort, jobs_of(cohort, protocol.compile())):
+        items.append(f"{model} {recipe.key[0]} images {first}:{end}")
+    inputs = [[file.role, file.sha256, file.used] for file in cohort.intake.files]
+    return RunPlan(
+        work="evaluate",
+        settings={
+            "calipers": __version__,
+            "numpy": np.__version__,
+            "protocol": protocol.as_dict(),
+            "inputs": inputs,
+            "models": list(cohort.models),
+            "classes": list(cohort.classes),
+            "images": cohort.n_images,
+        },
+        items=items,
+        command=command,
+    )
+
+
+def _tasks(
+    cohort: Cohort, jobs: Mapping[Any, Job]
+) -> list[tuple[Any, str, Recipe[Any], tuple[int, int]]]:
+    """Return (key, model, recipe, images) of every job on every block."""
+    blocks = spans(cohort.n_images)
+    tasks = []
+    for key, (model, recipe) in jobs.items():
+        tasks += [(key, model, recipe, span) for span in blocks]
+    return tasks
 
 
 def _blocks(

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from calipers.arrays import F64, host_array
 from calipers.data.cohort import Cohort, FileIntake, Intake
 from calipers.data.maps import Histograms, Sample
-from calipers.engine.store import Plan
+from calipers.engine.store import RunPlan
 from calipers.engine.work import WorkerDied, in_order
 from calipers.errors import InputError, UsageError
 from calipers.evaluation.collect import Progress
@@ -187,7 +187,7 @@ def map_plan(
     labels: str | Sequence[int] = "binary",
     normalise: str | Mapping[str, str] = "none",
     command: Sequence[str] = (),
-) -> Plan:
+) -> RunPlan:
     """Return what decides the result of every sample, for a store; samples are those of
     `calipers.read_maps`.
 
@@ -202,15 +202,15 @@ def map_plan(
     if settings.tuning:
         _, source = source.split(settings.tuning)
     document = protocol.as_dict()
-    return Plan(
+    return RunPlan(
         work="maps",
         settings={
             "calipers": __version__,
             "numpy": np.__version__,
             "maps": document.get("maps"),
             "metrics": document["metrics"],
-            "labels": labels if isinstance(labels, str) else [int(value) for value in labels],
-            "normalise": normalise if isinstance(normalise, str) else dict(normalise),
+            "labels": str(labels),
+            "normalise": str(normalise),
         },
         items=[_fingerprint(entry) for entry in source.selected()],
         command=command,
