@@ -65,6 +65,11 @@ def test_errors_cross_the_border() -> None:
         list(in_order(refuse, [0], executor=executor))
 
 
+def interrupt_this_process() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(1)
+
+
 def test_the_first_interrupt_waits_and_the_second_does_not() -> None:
     with patient_interrupts() as interrupted:
         os.kill(os.getpid(), signal.SIGINT)
@@ -72,8 +77,7 @@ def test_the_first_interrupt_waits_and_the_second_does_not() -> None:
         with pytest.raises(KeyboardInterrupt):
             interrupted()
         with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(1)
+            interrupt_this_process()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

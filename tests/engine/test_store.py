@@ -129,25 +129,23 @@ def test_a_damaged_block_is_worked_on_again(tmp_path: Path, damage: bytes | None
     assert again.items == [3, 4, 5]
 
 
+def assert_refused(folder: Path, other: RunPlan, message: str) -> None:
+    with pytest.raises(InputError, match=message), opened(folder, other):
+        pass
+
+
 def test_another_plan_is_refused_and_named(tmp_path: Path) -> None:
     with opened(tmp_path / "b", plan()):
         pass
-    with pytest.raises(InputError, match=r"alpha: 0\.5 and 0\.7.*resume-mismatch"):
-        with opened(tmp_path / "b", plan(alpha=0.7)):
-            pass
+    assert_refused(tmp_path / "b", plan(alpha=0.7), r"alpha: 0\.5 and 0\.7.*resume-mismatch")
     changed = [*ITEMS[:4], "item 4 of another size", *ITEMS[5:]]
-    with pytest.raises(InputError, match="item 4 of another size, before item 4"):
-        with opened(tmp_path / "b", plan(changed)):
-            pass
-    with pytest.raises(InputError, match="n_items: 10 and 9"):
-        with opened(tmp_path / "b", plan(ITEMS[:9])):
-            pass
+    assert_refused(tmp_path / "b", plan(changed), "item 4 of another size, before item 4")
+    assert_refused(tmp_path / "b", plan(ITEMS[:9]), "n_items: 10 and 9")
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
     with opened(tmp_path / "b", plan()):
-        with pytest.raises(InputError, match="blocks-in-use"), opened(tmp_path / "b", plan()):
-            pass
+        assert_refused(tmp_path / "b", plan(), "blocks-in-use")
 
 
 @pytest.mark.parametrize("total", [1, 2, 3, 5, 12])
@@ -177,12 +175,12 @@ def parts(tmp_path: Path, total: int = 3, **settings: Any) -> list[Path]:
 
 def test_missing_repeated_and_foreign_parts_are_refused(tmp_path: Path) -> None:
     one, two, three = parts(tmp_path)
-    with pytest.raises(InputError, match="no part 2/3.*missing-part"):
+    with pytest.raises(InputError, match=r"no part 2/3.*missing-part"):
         merged([one, three])
     with pytest.raises(InputError, match="repeated-part"):
         merged([one, two, three, two])
     other = parts(tmp_path / "other", alpha=0.1)
-    with pytest.raises(InputError, match="alpha.*foreign-part"):
+    with pytest.raises(InputError, match=r"alpha.*foreign-part"):
         merged([one, two, other[2]])
     with pytest.raises(InputError, match="no-blocks"):
         merged([tmp_path])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finished results on disk: a run goes on where it was stopped, and parts of a run become one.
 
-A `RunPlan` says what is done, with which settings, on which items. A `Store` is a folder that belongs
-to one plan: ``blocks.json`` holds the plan, ``items.txt`` a line per item, and every file
+A `RunPlan` says what is done, with which settings, on which items. A `Store` is a folder that
+belongs to one plan: ``blocks.json`` holds the plan, ``items.txt`` a line per item, and every file
 ``0000012-<hash>.npz`` the results of one block of neighbouring items. The name of a block holds the
 hash of its content, so a damaged one is seen, dropped and worked on again.
 
