@@ -13,14 +13,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
+from calipers.cli.engine import (
+    check_plan,
+    chosen_part,
+    chosen_workers,
+    kept_blocks,
+    part_option,
+)
 from calipers.cli.evaluate import show
 from calipers.cli.options import (
     check_output,
@@ -40,6 +48,9 @@ from calipers.heatmaps.files import size_of
 from calipers.io.volumes.open import stem_of
 from calipers.results.files import check_file
 from calipers.show.terminal import Narrator
+
+if TYPE_CHECKING:
+    from calipers.engine.store import Store
 
 # options that replace the map settings of the protocol
 SETTINGS = ("threshold", "connectivity", "least", "tuning")
@@ -105,6 +116,7 @@ SETTINGS = ("threshold", "connectivity", "least", "tuning")
     "Folder of the images, for the pictures on the page.",
     "Write the page with hashed ids and without pictures.",
 )
+@part_option
 @output_options
 def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Evaluate score maps against label images or volumes.
@@ -115,16 +127,24 @@ def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     \b
     calipers maps labels ours=maps_a theirs=maps_b --groups patients.csv -o results
     """
+    run_maps(references, predictions, **options)
+
+
+def run_maps(
+    references: str, predictions: tuple[str, ...], *, store: Store | None = None, **options: Any
+) -> None:
+    """Do what `calipers maps` does; ``store`` holds the samples of parts that were examined."""
     from calipers.io.volumes.pairing import read_maps
-    from calipers.maps.evaluate import evaluate_maps
+    from calipers.maps.evaluate import evaluate_maps, examine_part, map_plan
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
     protocol = with_settings(chosen_protocol(options, "anomaly"), options)
-    folders = named_files(predictions)
+    folders, part = named_files(predictions), chosen_part(options)
     if options["output"] is not None:
         others = [options[name] for name in ("groups", "images") if options[name]]
         inputs = (references, *folders.values(), *others)
-        check_output(options["output"], options["force"], inputs)
+        # The folder of a part may hold what an earlier run of it finished.
+        check_output(options["output"], options["force"] or part is not None, inputs)
     samples = read_maps(
         references,
         folders,
@@ -136,33 +156,51 @@ def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
         resize=options["resize"],
     )
     narrator.say(f"{len(samples)} samples, {len(folders)} models; protocol {protocol.name}")
-    evaluation = evaluate_maps(
-        samples,
-        protocol,
-        labels=meaning_of_labels(options["labels"], options["mask_values"]),
-        normalise=chosen_normalisation(options["normalise"]),
-        label=options["label"],
-        seed=options["seed"],
-        ci=not options["no_ci"],
-        by=tuple(dict.fromkeys(options["by"])),
-        jobs=options["jobs"],
-        progress=narrator.steps(*steps_of(protocol)),
-    )
-    narrator.warn(evaluation.warnings)
-    if options["output"]:
-        command = click.get_current_context().obj or ()
-        pictures = {
-            "pictures": not options["no_images"] and not options["redact"],
-            "redact": options["redact"],
-        }
-        evaluation.save(
-            options["output"],
-            force=options["force"],
-            command=command,
-            started=start,
-            step=narrator.doing,
-            **pictures,
+    meaning: dict[str, Any] = {
+        "labels": meaning_of_labels(options["labels"], options["mask_values"]),
+        "normalise": chosen_normalisation(options["normalise"]),
+    }
+    command = click.get_current_context().find_root().obj or ()
+    with ExitStack() as stack:
+        jobs, executor = stack.enter_context(chosen_workers(options, processes=True))
+        if options["output"] is not None:
+            plan = map_plan(samples, protocol, **meaning, command=command)
+            if store is None:
+                store = stack.enter_context(kept_blocks(plan, options, part))
+            else:
+                check_plan(store, plan)
+        how: dict[str, Any] = {**meaning, "jobs": jobs, "executor": executor, "store": store}
+        how["progress"] = narrator.steps(*steps_of(protocol))
+        if part is not None:
+            number = examine_part(samples, protocol, **how)
+            narrator.say(f"part {part}: {number} samples are kept in {options['output']}")
+            click.echo(options["output"])
+            return
+        evaluation = evaluate_maps(
+            samples,
+            protocol,
+            **how,
+            label=options["label"],
+            seed=options["seed"],
+            ci=not options["no_ci"],
+            by=tuple(dict.fromkeys(options["by"])),
         )
+        narrator.warn(evaluation.warnings)
+        if options["output"]:
+            pictures = {
+                "pictures": not options["no_images"] and not options["redact"],
+                "redact": options["redact"],
+            }
+            evaluation.save(
+                options["output"],
+                force=options["force"],
+                command=command,
+                started=start,
+                step=narrator.doing,
+                **pictures,
+            )
+            if store is not None and not store.read_only:
+                store.remove()
     show(evaluation, narrator, options)
 
 
