@@ -233,3 +233,28 @@ def test_parts_of_boxes_merged_are_one_run(
     folders = [tmp_path / f"p{k}" for k in (3, 1, 2)]
     assert calipers("merge", *folders, "-o", tmp_path / "merged", "-q").code == 0
     assert result_hash(tmp_path / "merged") == result_hash(tmp_path / "whole")
+
+
+def test_the_plan_says_what_a_run_takes_and_evaluates_nothing(
+    calipers: Callable[..., Any], samples: Path, tmp_path: Path
+) -> None:
+    said = calipers(*command(samples, tmp_path / "result", "--plan", "--json", "--jobs", 3))
+    assert said.code == 0
+    assert said.json["samples"] == N_SAMPLES
+    assert said.json["file_bytes"] == sum(file.stat().st_size for file in samples.rglob("*.npy"))
+    assert said.json["cpu_seconds"] == pytest.approx(3 * said.json["seconds"])
+    assert not (tmp_path / "result").exists()
+
+
+def test_memory_lowers_the_number_of_jobs_and_not_the_result(
+    calipers: Callable[..., Any], samples: Path, whole: str, tmp_path: Path
+) -> None:
+    plan = command(samples, None, "--plan", "--json", "--jobs", 8, "--max-memory", "0.8GB")
+    assert calipers(*plan).json["jobs"] == 1
+    plan[-1] = "100GB"
+    assert calipers(*plan).json["jobs"] == 8
+    assert calipers(*command(samples, tmp_path / "r", "--max-memory", "0.8GB")).code == 0
+    assert result_hash(tmp_path / "r") == whole
+    said = calipers(*command(samples, None, "--max-memory", "10MB"))
+    assert (said.code, "one sample at a time needs about" in said.err) == (2, True)
+    assert "a size such as 8GB" in calipers(*command(samples, None, "--max-memory", "lots")).err

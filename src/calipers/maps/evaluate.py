@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 from calipers.arrays import F64, host_array
 from calipers.data.cohort import Cohort, FileIntake, Intake
 from calipers.data.maps import Histograms, Sample
-from calipers.engine.store import RunPlan
 from calipers.engine.work import WorkerDied, in_order
 from calipers.errors import InputError, UsageError
 from calipers.evaluation.collect import Progress
@@ -107,7 +106,8 @@ def evaluate_maps(
         workers then. The result does not depend on it.
     store
         Where examined samples are kept, so that a run that is stopped can go on: see
-        `calipers.engine.store.opened` and `map_plan`.
+        `calipers.engine.store.opened` and
+        `calipers.maps.plan.map_plan`.
     progress
         Called with (samples done, samples in all), where their number is known.
 
@@ -178,56 +178,6 @@ def examine_part(
         if progress is not None and source.number:
             progress(number, len(range(*store.span)))
     return number
-
-
-def map_plan(
-    samples: Sequence[Any],
-    protocol: str | Path | Protocol = "anomaly",
-    *,
-    labels: str | Sequence[int] = "binary",
-    normalise: str | Mapping[str, str] = "none",
-    command: Sequence[str] = (),
-) -> RunPlan:
-    """Return what decides the result of every sample, for a store; samples are those of
-    `calipers.read_maps`.
-
-    Files are compared by name, size and time of their last change, not by their content: reading
-    all of it would take as long as the work itself.
-    """
-    from calipers import __version__
-
-    protocol = Protocol.load(protocol)
-    settings = protocol.maps or MapSettings()
-    source = given_samples(samples, labels=labels, normalise=normalise)
-    if settings.tuning:
-        _, source = source.split(settings.tuning)
-    document = protocol.as_dict()
-    return RunPlan(
-        work="maps",
-        settings={
-            "calipers": __version__,
-            "numpy": np.__version__,
-            "maps": document.get("maps"),
-            "metrics": document["metrics"],
-            "labels": str(labels),
-            "normalise": str(normalise),
-        },
-        items=[_fingerprint(entry) for entry in source.selected()],
-        command=command,
-    )
-
-
-def _fingerprint(entry: Any) -> str:
-    """Return a line that changes when a file of a sample does."""
-    if not hasattr(entry, "files"):
-        raise UsageError("only samples that are read from files can be stored: use read_maps")
-    words = [entry.name, f"resize={entry.resize}"]
-    for volume in entry.files():
-        for name in volume.parts or (volume.file,):
-            facts = Path(name).stat()
-            words.append(f"{Path(name).name}:{facts.st_size}:{facts.st_mtime_ns}")
-    words += [f"{key}={value}" for key, value in sorted(entry.groups.items())]
-    return " ".join(words)
 
 
 @dataclass(frozen=True)
