@@ -77,7 +77,7 @@ def test_random_values_are_those_of_a_loop() -> None:
             corners = rng.integers(0, 40, (int(rng.integers(1, 4)), 2))
             boxes = np.hstack([corners, corners + rng.integers(1, 20, corners.shape)])
             images.append({"boxes": boxes, "labels": np.zeros(len(boxes), int)})
-            moved = boxes + rng.integers(-5, 6, boxes.shape[:1] + (1,))
+            moved = boxes + rng.integers(-5, 6, (*boxes.shape[:1], 1))
             models.append({**images[-1], "boxes": moved, "scores": rng.random(len(boxes))})
         one = cal.Cohort.from_arrays(images, models, classes=("x",))
         values = criteria_of(one, "model", ["box-iou", "centre-distance"])

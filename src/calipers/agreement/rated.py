@@ -122,9 +122,9 @@ def _best(cohort: Cohort, model: str, criterion: Criterion, n_classes: int) -> F
     predictions, references = cohort.models[model], cohort.references
     pairs = candidate_pairs(cohort, predictions, criterion, n_classes)
     # Ignored references decide nothing, so they make no prediction right either.
-    counted = ~(references.ignore | references.crowd)[pairs.reference]
+    is_counted = ~(references.ignore | references.crowd)[pairs.reference]
     best = np.full(len(predictions), criterion.none)
-    np.maximum.at(best, pairs.prediction[counted], pairs.similarity[counted])
+    np.maximum.at(best, pairs.prediction[is_counted], pairs.similarity[is_counted])
     if criterion.yes_no:
         return (best > criterion.none).astype(np.float64)
     if not criterion.distance:
