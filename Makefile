@@ -32,7 +32,7 @@ test-page: $(VENV)/.stamp-test ## run the tests of the report in a browser; with
 	@CALIPERS_BROWSER=required $(BIN)/python -m pytest tests/browser $(ARGS)
 
 test-slow: $(VENV)/.stamp-test ## run the long tests, which `make test` leaves out
-	@$(BIN)/python -m pytest -m slow $(ARGS)
+	@$(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile=thorough $(ARGS)
 
 fuzz: $(VENV)/.stamp-test ## attack readers and constructors with damaged inputs, without end (ARGS="csv toml")
 	@$(BIN)/python tests/fuzz/__main__.py $(ARGS)
