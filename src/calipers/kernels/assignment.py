@@ -663,9 +663,9 @@ class FateTable:
                 return cls(fates)
             kind, views = part.numbering
             number_of = np.full(FULL_ROW + 1, FULL_ROW, np.uint8)
-            for k, counted in enumerate(views.tolist()):
-                if counted in numbers or len(numbers) < MOST_KINDS:
-                    number_of[k] = numbers.setdefault(counted, len(numbers))
+            for k, pattern in enumerate(views.tolist()):
+                if pattern in numbers or len(numbers) < MOST_KINDS:
+                    number_of[k] = numbers.setdefault(pattern, len(numbers))
             kinds.append(number_of[kind])
         return cls(fates, np.concatenate(kinds), np.array(list(numbers), np.uint64))
 
