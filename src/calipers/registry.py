@@ -110,6 +110,7 @@ FORMATS: Mapping[str, str] = {
     "cvat": "calipers.io.annotations.cvat:CvatReader",
     "voc-results": "calipers.io.annotations.voc_results:VocResultsReader",
     "yolo": "calipers.io.annotations.yolo:YoloReader",
+    "label-volumes": "calipers.io.volumes.labels:LabelVolumesReader",
     "csv": "calipers.io.tables.delimited:DelimitedReader",
 }
 

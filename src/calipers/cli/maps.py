@@ -34,6 +34,7 @@ from calipers.cli.options import (
     output_file_option,
     output_options,
     page_options,
+    score_tables,
 )
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.heatmaps.files import size_of
@@ -54,6 +55,19 @@ SETTINGS = ("threshold", "connectivity", "least", "tuning")
     metavar="MEANING",
     default="binary",
     help="Meaning of label values: binary (default), nonzero or instances.",
+)
+@click.option(
+    "--predictions",
+    "kind",
+    type=click.Choice(["maps", "labels", "instances"]),
+    default="maps",
+    help="PREDS are maps of scores (default), label volumes as --labels says, or instances.",
+)
+@click.option(
+    "--scores",
+    metavar="[MODEL=]TABLE",
+    multiple=True,
+    help="Scores of predicted label volumes: a table with image, label and score.",
 )
 @click.option("--mask-values", metavar="N,...", help="Label values that count, such as 1,3.")
 @click.option(
@@ -119,6 +133,11 @@ def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     from calipers.maps.evaluate import evaluate_maps
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
+    if options["kind"] != "maps" and options["threshold"] is not None:
+        raise UsageError(
+            f"--threshold cuts objects out of maps of scores; --predictions {options['kind']} "
+            "has objects already"
+        )
     protocol = with_settings(chosen_protocol(options, "anomaly"), options)
     folders = named_files(predictions)
     if options["output"] is not None:
@@ -141,6 +160,8 @@ def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
         protocol,
         labels=meaning_of_labels(options["labels"], options["mask_values"]),
         normalise=chosen_normalisation(options["normalise"]),
+        predictions=options["kind"],
+        scores=score_tables(options["scores"]),
         label=options["label"],
         seed=options["seed"],
         ci=not options["no_ci"],

@@ -200,7 +200,8 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
     failed = False
     for name, path in inputs.predictions.items():
         try:
-            models = pending_models(name, path, opened.index, options.of_predictions())
+            own_options = options.of_predictions().of_model(name, list(inputs.predictions))
+            models = pending_models(name, path, opened.index, own_options)
             parts = [(file, model, kind, read_part()) for file, model, kind, read_part in models]
         except InputError as error:
             findings.append(_refusal(error, fspath(path)))

@@ -19,21 +19,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import count
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, host_array
+from calipers.arrays import F64, Array, host_array
 from calipers.data.cohort import Cohort, FileIntake, Intake
 from calipers.data.maps import Histograms, Sample
-from calipers.errors import InputError, UsageError
+from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.collect import Progress
 from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.groups import Grouping
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
+from calipers.io.volumes.object_scores import PredictedLabels
 from calipers.io.volumes.values import as_labels, as_map, check_normalisation, normalisations
 from calipers.maps.examine import (
     ExactScores,
@@ -53,6 +55,7 @@ from calipers.metrics.maps import MapMetric, MapSettings, Measure, PooledVoxels,
 OWN = ("map", "maps", "labels", "name", "spacing", "image")
 MODEL = "model"
 MEANINGS = ("binary", "nonzero", "instances")
+PREDICTIONS = ("maps", "labels", "instances")
 
 
 def evaluate_maps(
@@ -61,6 +64,8 @@ def evaluate_maps(
     *,
     labels: str | Sequence[int] = "binary",
     normalise: str | Mapping[str, str] = "none",
+    predictions: str = "maps",
+    scores: str | PathLike[str] | Mapping[str, str | PathLike[str]] | None = None,
     label: str = "lesion",
     seed: int | None = None,
     ci: bool = True,
@@ -88,6 +93,12 @@ def evaluate_maps(
         How maps come to scores in [0, 1]: ``none`` (others are an error), ``minmax``, ``sigmoid``,
         ``clip``, ``uint8``, ``uint16`` or ``rank``. A mapping such as ``{"echo": "uint8"}`` names
         the models that need one.
+    predictions
+        ``maps`` of scores; ``labels``: predictions are label arrays whose values mean what
+        ``labels`` says; or ``instances``: every value of a prediction is an object.
+    scores
+        Of predicted labels: a table with the columns ``image``, ``label`` (the value) and
+        ``score``, or a mapping from model to table. Without a table every score is 1.
     label
         What the objects are called.
     seed, ci, by, jobs
@@ -107,6 +118,7 @@ def evaluate_maps(
     protocol = Protocol.load(protocol)
     settings = protocol.maps or MapSettings()
     source = given_samples(samples, labels=labels, normalise=normalise)
+    source = source.with_predictions(predictions, scores, settings)
     if (
         columns := source.columns
     ) is not None:  # before the first sample is read; `evaluate` looks closer
@@ -116,7 +128,9 @@ def evaluate_maps(
     # The samples that chose the threshold are not judged with it.
     tuning, source = source.split(settings.tuning) if settings.tuning else (source, source)
     thresholds = chosen_thresholds(tuning, settings, jobs=jobs, progress=progress)
-    plan = _SamplesPlan(settings, _named_measures(protocol), thresholds, label)
+    measures = _named_measures(protocol)
+    predicted_instances = source.predicted is not None and source.predicted.instances
+    plan = _SamplesPlan(settings, measures, thresholds, label, predicted_instances)
     cohort = _examined_cohort(source, plan, jobs, progress)
     # From here on maps are a cohort like any other.
     evaluation = evaluate(cohort, protocol, seed=seed, ci=ci, by=by, jobs=jobs, progress=progress)
@@ -140,6 +154,7 @@ class _SamplesPlan:
     names: Mapping[str, Measure]
     thresholds: Mapping[str, float] | None  # model -> threshold, where it was found on the maps
     label: str
+    predicted_instances: bool = False  # whether every value of predicted labels is an object
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
@@ -159,7 +174,9 @@ class _SamplesPlan:
                 location=sample.name,
                 value=list(sample.maps),
             )
-        return MapPlan(self.settings, self.measures, thresholds, instances, keep=keep)
+        return MapPlan(
+            self.settings, self.measures, thresholds, instances, self.predicted_instances, keep
+        )
 
 
 def _examined_cohort(
@@ -189,7 +206,11 @@ def _examined_cohort(
     _check_number(examined_samples, source, plan.settings)
     batch = plan.settings.batch
     values = {model: exact.values(model, plan.measures, batch) for model in maps}
-    notes = {model: _notes(model, gathered, plan) for model, gathered in maps.items()}
+    notes = {}
+    for model, gathered in maps.items():
+        notes[model] = _notes(model, gathered, plan)
+        if source.predicted is not None:
+            notes[model] += tuple(source.predicted.notes(model))
     return cohort_of(
         examined_samples,
         maps,
@@ -279,6 +300,33 @@ class GivenSamples:
     left_out: list[int] = field(
         default_factory=list
     )  # entries that `loaders` came by and that are not kept
+    predicted: PredictedLabels | None = None  # what predictions mean if they are labels
+
+    def with_predictions(
+        self,
+        kind: str,
+        scores: str | PathLike[str] | Mapping[str, str | PathLike[str]] | None,
+        settings: MapSettings,
+    ) -> GivenSamples:
+        """Return the samples with the meaning of their predictions, checked."""
+        if kind not in PREDICTIONS:
+            raise UsageError(f"predictions cannot be {kind!r}; {did_you_mean(kind, PREDICTIONS)}")
+        if kind == "maps":
+            if scores is not None:
+                raise UsageError("scores is a table for predicted labels: maps hold their scores")
+            return self
+        if self.normalise != "none":
+            raise UsageError("normalise is for maps of scores, and predictions are labels")
+        if settings.is_rule:
+            raise UsageError(
+                f"a threshold of {settings.threshold!r} is for maps of scores, "
+                "and predictions are labels: nothing is cut out"
+            )
+        meaning = self.labels if kind == "labels" else "instances"
+        # Samples in memory name their models only when they are read.
+        models = tuple(scores) if isinstance(scores, Mapping) else (MODEL,)
+        models = getattr(self.entries, "models", models)
+        return replace(self, predicted=PredictedLabels.read(meaning, scores, models))
 
     @property
     def instances(self) -> bool:
@@ -351,11 +399,14 @@ class GivenSamples:
 
     def _load(self, entry: Any, k: int) -> Sample:
         if hasattr(entry, "load"):  # files: see `calipers.io.volumes`
-            sample: Sample = entry.load(label_values=self.labels, normalise=self.normalise)
+            sample: Sample = entry.load(
+                label_values=self.labels, normalise=self.normalise, predicted=self.predicted
+            )
             return sample
         sample, where = _sample(entry, k)
         labels = as_labels(sample.labels, self.labels, file=f"{where} labels")
         normalise_of, maps = normalisations(self.normalise, sample.maps), {}
+        objects: dict[str, Array] = {}
         for model, scores in sample.maps.items():
             if scores.shape != labels.shape:
                 raise InputError(
@@ -365,8 +416,12 @@ class GivenSamples:
                     value=scores.shape,
                     hint="nothing is resized or transposed; arrays are [z, ]y, x",
                 )
-            maps[model] = as_map(scores, normalise_of[model], file=f"{where} map of {model}")
-        return replace(sample, labels=labels, maps=maps)
+            file = f"{where} map of {model}"
+            if self.predicted is None:
+                maps[model] = as_map(scores, normalise_of[model], file=file)
+            else:
+                maps[model], objects[model] = self.predicted.of(scores, model, sample.name, file)
+        return replace(sample, labels=labels, maps=maps, objects=objects)
 
     def intake(self, number: int, notes: Mapping[str, tuple[str, ...]]) -> Intake:
         """Return the account of what was read; ``notes`` are those of every model."""

@@ -165,7 +165,7 @@ def pair(
             _path(images), "images", image_pattern, ("image", "path", "file")
         )
         notes += image_files.notes
-    names, name_notes = _names(reference_files, map_files, missing)
+    names, name_notes = paired_names(reference_files, map_files, missing)
     notes += name_notes
     if image_files is not None:
         without = sum(name not in image_files.files for name in names)
@@ -203,10 +203,16 @@ def _under_reference_name(own_files: SampleList, references: SampleList) -> Samp
     return SampleList(own_files.source, {name: path}, own_files.notes, True)
 
 
-def _names(
-    references: SampleList, predictions: Mapping[str, SampleList], missing: str
+def paired_names(
+    references: SampleList,
+    predictions: Mapping[str, SampleList],
+    missing: str,
+    allowing: str = "missing='empty' or 'skip' allows it",
 ) -> tuple[list[str], list[str]]:
-    """Return the names of the samples that are used, and notes on those that are not."""
+    """Return the names of the samples that are used, and notes on those that are not.
+
+    ``allowing`` is the hint that names the option for missing predictions.
+    """
     names, notes = list(references.files), []
     for model, one in predictions.items():
         unpredicted = [name for name in references.files if name not in one.files]
@@ -218,7 +224,7 @@ def _names(
             or (unpredicted and missing == "error")
             or len(unpredicted) == len(references.files)
         ):
-            raise _unpaired(model, references, one, unpredicted, extra)
+            raise _unpaired(model, references, one, (unpredicted, extra), allowing)
         if unpredicted:
             what = "count as empty" if missing == "empty" else "are skipped"
             notes.append(
@@ -240,9 +246,11 @@ def _unpaired(
     model: str,
     references: SampleList,
     predictions: SampleList,
-    unpredicted: Sequence[str],
-    extra: Sequence[str],
+    alone: tuple[Sequence[str], Sequence[str]],
+    allowing: str,
 ) -> InputError:
+    """Return the error on names without a partner: of references, and of predictions."""
+    unpredicted, extra = alone
     value = (
         f"{len(unpredicted)} references without prediction, "
         f"{len(extra)} predictions without reference"
@@ -257,7 +265,7 @@ def _unpaired(
     if hint:
         lines.append(hint)
     elif unpredicted and not extra:
-        lines.append("missing='empty' or 'skip' allows it")
+        lines.append(allowing)
     return InputError(
         f"a prediction of {model} for every reference, by name",
         rule="unpaired",

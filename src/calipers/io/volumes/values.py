@@ -38,6 +38,7 @@ SHOWN = 10
 LARGEST = 2**31 - 1
 DIVISORS = {"uint8": 255, "uint16": 65_535}
 PERCENT = 100
+MOST_LABELS = 20  # whole numbers up to here are rather labels than pixels of a picture
 
 SUFFIXES = (".npy", ".npz", ".png", ".tif", ".tiff", ".nii", ".nii.gz")
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # zip archives have dates; always this one
@@ -232,6 +233,11 @@ def _check_range(array: Array, file: str) -> None:
 def _likely(array: Array, lowest: float, highest: float) -> str:
     """Return a hint on values outside [0, 1]: pixels of a picture, percentages or logits."""
     if array.dtype.kind in "ui" and lowest >= 0:
+        if highest <= MOST_LABELS:
+            return (
+                "if these are labels, pass predictions='labels' or 'instances' (--predictions); "
+                "else name a normalisation"
+            )
         likely = "uint16" if highest > 255 else "uint8"
         return f"normalise with {likely} (divides by {DIVISORS[likely]:,})"
     # Up to 10 the values may as well be logits or ratios.
