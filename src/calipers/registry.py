@@ -92,6 +92,7 @@ INTERVALS = (
 # Formats of references and predictions, in the order in which they are asked whether they recognise
 # a file: the general ones last.
 FORMATS: Mapping[str, str] = {
+    "dicom-sr": "calipers.io.annotations.dicom_sr:DicomReportReader",
     "parquet": "calipers.io.tables.parquet:ParquetReader",
     "labelme": "calipers.io.annotations.labelme:LabelMeReader",
     "label-studio": "calipers.io.annotations.label_studio:LabelStudioReader",

@@ -74,8 +74,8 @@ SETTINGS = ("threshold", "connectivity", "least", "tuning")
     "--normalise",
     metavar="[MODEL=]NAME",
     multiple=True,
-    help="How scores are normalised: none (default), minmax, sigmoid, clip, uint8, uint16 or rank; "
-    "MODEL=NAME for one model, may be repeated.",
+    help="How scores are normalised: none (default), minmax, sigmoid, odds, clip, uint8, uint16 or "
+    "rank; MODEL=NAME for one model, may be repeated.",
 )
 @click.option(
     "--threshold", metavar="SCORE", help="Threshold for objects: a score, fpr:0.05, or best-dice."
@@ -113,6 +113,15 @@ SETTINGS = ("threshold", "connectivity", "least", "tuning")
     "--resize",
     type=click.Choice(["nearest", "linear"]),
     help="Resample maps to the shape of the labels.",
+)
+@click.option(
+    "--channel",
+    metavar="N|NAME",
+    help="Channel of maps that have several: its number from 0, "
+    "or its name in the dataset.json of nnU-Net.",
+)
+@click.option(
+    "--segment", metavar="N", type=click.IntRange(min=1), help="Segment of DICOM segmentations."
 )
 @groups_option("sample")
 @page_options(
@@ -153,6 +162,8 @@ def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
         reference_pattern=options["reference_pattern"],
         missing=options["missing"],
         resize=options["resize"],
+        channel=options["channel"],
+        segment=options["segment"],
     )
     narrator.say(f"{len(samples)} samples, {len(folders)} models; protocol {protocol.name}")
     evaluation = evaluate_maps(

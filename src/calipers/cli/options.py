@@ -224,9 +224,9 @@ def reading_options(function: F) -> F:
             "--format",
             "format_",
             metavar="NAME",
-            help="coco, csv, cvat, deeplesion, grand-challenge, label-studio, label-volumes, "
-            "labelme, lard, luna16, nih, node21, openimages, parquet, rsna, siim, vindr, voc, "
-            "voc-results, yolo, or a format of another package. Default: detected.",
+            help="coco, csv, cvat, deeplesion, dicom-sr, grand-challenge, label-studio, "
+            "label-volumes, labelme, lard, luna16, nih, node21, openimages, parquet, rsna, siim, "
+            "vindr, voc, voc-results, yolo, or a format of another package. Default: detected.",
         ),
         click.option("--box-format", metavar="NAME[,NAME]", help=formats),
         click.option("--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns),
@@ -315,6 +315,11 @@ LABEL_OPTIONS = (
         type=click.Choice(MISSING_VOLUMES),
         default="error",
         help="References without a predicted volume: error (default), or empty.",
+    ),
+    click.option(
+        "--grid",
+        metavar="DIR",
+        help="Images on whose grids DICOM segmentations lie that lack empty slices.",
     ),
 )
 
@@ -416,6 +421,7 @@ def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "pattern": options["pattern"],
         "reference_pattern": options["reference_pattern"],
         "missing_volumes": options["missing_volumes"],
+        "grid": options["grid"],
     }
 
 

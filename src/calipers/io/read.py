@@ -67,6 +67,7 @@ def read(
     pattern: str | None = None,
     reference_pattern: str | None = None,
     missing_volumes: str = "error",
+    grid: PathName | None = None,
 ) -> Cohort:
     """Read references and the predictions of any number of models.
 
@@ -85,11 +86,11 @@ def read(
         spacings.
     format
         ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, ``"yolo"``,
-        ``"label-studio"``, ``"label-volumes"``, ``"vindr"``, ``"rsna"``, ``"openimages"``,
-        ``"luna16"``, ``"voc-results"`` and ``"grand-challenge"`` (predictions only), or
-        ``"nih"``, ``"lard"``, ``"deeplesion"``, ``"node21"``, ``"siim"``, ``"voc"``, ``"cvat"`` and
-        ``"labelme"`` (references only), or a format of another installed package; None: judged from
-        the first bytes.
+        ``"label-studio"``, ``"label-volumes"``, ``"dicom-sr"``, ``"vindr"``, ``"rsna"``,
+        ``"openimages"``, ``"luna16"``, ``"voc-results"`` and ``"grand-challenge"`` (predictions
+        only), or ``"nih"``, ``"lard"``, ``"deeplesion"``, ``"node21"``, ``"siim"``, ``"voc"``,
+        ``"cvat"`` and ``"labelme"`` (references only), or a format of another installed package;
+        None: judged from the first bytes.
     box_format
         One of `calipers.data.objects.BOX_FORMATS`, or two of them: for references and for
         predictions. None: what the format or the column names say.
@@ -139,6 +140,9 @@ def read(
     missing_volumes
         What to do where a reference has no predicted volume: ``"error"``, or ``"empty"``: nothing
         was predicted there.
+    grid
+        The folder of the images, by whose grids DICOM segmentations are placed that lack empty
+        slices.
 
     Raises
     ------
@@ -168,6 +172,7 @@ def read(
         pattern=pattern,
         reference_pattern=reference_pattern,
         missing_volumes=missing_volumes,
+        grid=grid,
     )
     return read_all(references, predictions, groups, options).cohort
 

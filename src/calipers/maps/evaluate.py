@@ -91,8 +91,8 @@ def evaluate_maps(
         the values that count, such as ``(1, 3)``.
     normalise
         How maps come to scores in [0, 1]: ``none`` (others are an error), ``minmax``, ``sigmoid``,
-        ``clip``, ``uint8``, ``uint16`` or ``rank``. A mapping such as ``{"echo": "uint8"}`` names
-        the models that need one.
+        ``odds``, ``clip``, ``uint8``, ``uint16`` or ``rank``. A mapping such as
+        ``{"echo": "uint8"}`` names the models that need one.
     predictions
         ``maps`` of scores; ``labels``: predictions are label arrays whose values mean what
         ``labels`` says; or ``instances``: every value of a prediction is an object.

@@ -94,7 +94,7 @@ class LabelVolumesReader(Reader):
         volumes = _open_all(file, "predictions", options.pattern, options)
         paired = _Paired.of(volumes, index, options, file)
         rows = LabelRows(options)
-        for name, volume in volumes.items():
+        for name, volume in paired.volumes.items():
             rows.add(paired.images[name], name, volume)
         labels, notes, findings = _labels(rows, index)
         # Without a table the predictions have no scores, and whoever needs some says so.
@@ -122,13 +122,19 @@ def _open_all(
     """
     from calipers.io.volumes.open import open_volume
     from calipers.io.volumes.pairing import list_samples
+    from calipers.io.volumes.placing import placed
 
     samples = list_samples(Path(file.file), role, pattern)
+    grids: Mapping[str, str] = {}
+    if options.grid is not None:
+        grids = list_samples(Path(options.grid), "images").files
     volumes: dict[str, Volume] = {}
     problems: list[InputError] = []
     for name, path in samples.files.items():
         try:
             volume = open_volume(path, role="labels", segment=options.segment)
+            if name in grids:
+                volume = placed(volume, open_volume(grids[name], role="image"))
             first = next(iter(volumes.values()), volume)
             if volume.dimensions != first.dimensions:
                 raise InputError(
@@ -340,6 +346,7 @@ class _Paired:
     """The images of predicted volumes."""
 
     images: Mapping[str, int]  # name of a volume -> image, -1 if nobody knows it
+    volumes: Mapping[str, Volume]  # on the grids of their images
     notes: tuple[str, ...]
 
     @classmethod
@@ -359,13 +366,14 @@ class _Paired:
         images = {name: stems.get(name, names.find(name)) for name in volumes}
         for name, volume in volumes.items():
             _check_size(volume, index, images[name])
-        return cls(images, ())
+        return cls(images, volumes, ())
 
     @classmethod
     def _with_volumes(
         cls, volumes: Mapping[str, Volume], index: ReferenceIndex, options: Options, file: InputFile
     ) -> _Paired:
         from calipers.io.volumes.pairing import SampleList, paired_names
+        from calipers.io.volumes.placing import placed
         from calipers.io.volumes.samples import check_pair
 
         headers = index.image_list.headers
@@ -385,16 +393,19 @@ class _Paired:
             )
             file.notes.extend(note for note in name_notes if note not in file.notes)
         images: dict[str, int] = {}
+        on_grid: dict[str, Volume] = {}
         problems: list[InputError] = []
         notes: list[str] = []
         for name, volume in volumes.items():
             images[name] = index.as_text[names[name]]
+            grid = headers[images[name]]
             try:
-                notes += check_pair(headers[images[name]], volume)
+                on_grid[name] = placed(volume, grid)
+                notes += check_pair(grid, on_grid[name])
             except InputError as error:
                 problems.append(error)
         raise_problems(problems)
-        return cls(images, tuple(_counted(notes)))
+        return cls(images, on_grid, tuple(_counted(notes)))
 
 
 def _check_size(volume: Volume, index: ReferenceIndex, image: int) -> None:

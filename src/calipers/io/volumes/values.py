@@ -31,7 +31,7 @@ from calipers.results.files import write_atomically
 
 MEANINGS = ("binary", "nonzero", "instances")
 Meaning = str | Sequence[int]
-NORMALISATIONS = ("none", "minmax", "sigmoid", "clip", "uint8", "uint16", "rank")
+NORMALISATIONS = ("none", "minmax", "sigmoid", "odds", "clip", "uint8", "uint16", "rank")
 # Distinct values quoted in a message.
 SHOWN = 10
 # Instances are numbered in int32.
@@ -114,9 +114,11 @@ def as_map(array: Array, normalise: str = "none", *, file: str = "<arrays>") -> 
         Scores ``[z, ]y, x``.
     normalise
         ``"none"``: they are in [0, 1] already. ``"minmax"``: scaled by the extremes of this sample;
-        a constant map becomes 0. ``"sigmoid"``: the sigmoid of logits. ``"clip"``: values outside
-        are set to 0 or 1. ``"uint8"``, ``"uint16"``: divided by 255 or 65,535. ``"rank"``: average
-        rank among the voxels of this sample, from 0 to 1; a constant map becomes 0.5.
+        a constant map becomes 0. ``"sigmoid"``: the sigmoid of logits. ``"odds"``: s / (1 + s) of
+        scores from 0 to infinity; order and zeros stay, in all samples alike. ``"clip"``: values
+        outside are set to 0 or 1. ``"uint8"``, ``"uint16"``: divided by 255 or 65,535.
+        ``"rank"``: average rank among the voxels of this sample, from 0 to 1; a constant map
+        becomes 0.5.
 
     Returns
     -------
@@ -149,6 +151,8 @@ def as_map(array: Array, normalise: str = "none", *, file: str = "<arrays>") -> 
     scores = array.astype(exact, copy=False)
     if normalise == "sigmoid":
         return _sigmoid(scores)
+    if normalise == "odds":
+        return _from_odds(scores, file)
     return np.clip(scores, 0, 1) if normalise == "clip" else scores
 
 
@@ -245,7 +249,7 @@ def _likely(array: Array, lowest: float, highest: float) -> str:
         return "if these are percentages, divide by 100 in the files; else name a normalisation"
     if lowest < 0:
         return "if these are logits, normalise with sigmoid; else name another normalisation"
-    return "name a normalisation"
+    return "odds keeps the order of any scores from 0 on; else name another normalisation"
 
 
 def _divided(array: Array, divisor: int, file: str) -> Array:
@@ -285,6 +289,15 @@ def _sigmoid(logits: Array) -> Array:
     small = np.exp(-np.abs(logits))  # never overflows
     scores = np.where(logits >= 0, 1 / (1 + small), small / (1 + small))
     return scores.astype(logits.dtype, copy=False)
+
+
+def _from_odds(odds: Array, file: str) -> Array:
+    if odds.min(initial=0) < 0:
+        value = f"{odds.min():.6g} to {odds.max():.6g}"
+        raise InputError("scores from 0 on", rule="score-range", file=file, value=value)
+    # In float64, where few large scores become equal.
+    wide = odds.astype(np.float64)
+    return wide / (1.0 + wide)
 
 
 def _ranks(array: Array) -> NDArray[np.float64]:
