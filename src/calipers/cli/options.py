@@ -317,7 +317,7 @@ LABEL_OPTIONS = (
         help="References without a predicted volume: error (default), or empty.",
     ),
     click.option(
-        "--grid",
+        "--geometry",
         metavar="DIR",
         help="Images on whose grids DICOM segmentations lie that lack empty slices.",
     ),
@@ -421,7 +421,7 @@ def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "pattern": options["pattern"],
         "reference_pattern": options["reference_pattern"],
         "missing_volumes": options["missing_volumes"],
-        "grid": options["grid"],
+        "geometry": options["geometry"],
     }
 
 

@@ -49,7 +49,7 @@ DEFAULTS: Mapping[str, Any] = {
     "pattern": None,
     "reference_pattern": None,
     "missing_volumes": "error",
-    "grid": None,
+    "geometry": None,
     "lenient": False,
 }
 # Options that say something about the predictions only, or about the file that was rewritten.

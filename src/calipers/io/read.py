@@ -67,7 +67,7 @@ def read(
     pattern: str | None = None,
     reference_pattern: str | None = None,
     missing_volumes: str = "error",
-    grid: PathName | None = None,
+    geometry: PathName | None = None,
 ) -> Cohort:
     """Read references and the predictions of any number of models.
 
@@ -140,7 +140,7 @@ def read(
     missing_volumes
         What to do where a reference has no predicted volume: ``"error"``, or ``"empty"``: nothing
         was predicted there.
-    grid
+    geometry
         The folder of the images, by whose grids DICOM segmentations are placed that lack empty
         slices.
 
@@ -172,7 +172,7 @@ def read(
         pattern=pattern,
         reference_pattern=reference_pattern,
         missing_volumes=missing_volumes,
-        grid=grid,
+        geometry=geometry,
     )
     return read_all(references, predictions, groups, options).cohort
 

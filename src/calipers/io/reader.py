@@ -69,7 +69,7 @@ class ReadOptions(TypedDict, total=False):
     pattern: str | None
     reference_pattern: str | None
     missing_volumes: str
-    grid: str | PathLike[str] | None
+    geometry: str | PathLike[str] | None
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Options:
     pattern: str | None = None  # the names of predicted volumes
     reference_pattern: str | None = None
     missing_volumes: str = "error"  # references without a predicted volume
-    grid: str | PathLike[str] | None = None  # images on whose grids segmentations lie
+    geometry: str | PathLike[str] | None = None  # images on whose grids segmentations lie
     inspecting: bool = False  # nothing is evaluated: no loss is too large to be told
 
     def __post_init__(self) -> None:

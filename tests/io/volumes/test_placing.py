@@ -62,7 +62,7 @@ def test_mirrored_and_exchanged_axes_are_turned_back(axes, backwards) -> None:
 def test_slices_outside_of_the_grid_are_refused() -> None:
     grid = volume(noise((3, 5, 4), np.uint8), OBLIQUE, sparse=False)
     part = volume(noise((2, 5, 4), np.uint8), shifted(OBLIQUE, 0, 0, 2))
-    with pytest.raises(InputError, match="--grid") as error:
+    with pytest.raises(InputError, match="--geometry") as error:
         placed(part, grid)
     assert error.value.rule == "shape-mismatch"
 
@@ -97,13 +97,13 @@ def test_segmentations_without_empty_slices(tmp_path: Path) -> None:
     segmentation(tmp_path / "refs" / "p1.dcm", masks(), place, omit_empty_frames=True)
     segmentation(tmp_path / "preds" / "p1.dcm", late, place, omit_empty_frames=True)
     assert open_volume(tmp_path / "refs" / "p1.dcm").shape == (3, 4, 6)
-    with pytest.raises(InputError, match="--grid"):
+    with pytest.raises(InputError, match="--geometry"):
         cal.read(tmp_path / "refs", tmp_path / "preds")
-    cohort = cal.read(tmp_path / "refs", tmp_path / "preds", grid=tmp_path / "images")
+    cohort = cal.read(tmp_path / "refs", tmp_path / "preds", geometry=tmp_path / "images")
     assert cohort.images.size.tolist() == [[6, 4, 5]]
     assert cohort.references.boxes[:, 2].tolist() == [1, 3]
     assert cohort.predictions("preds").boxes[:, 2].tolist() == [2, 4]
-    one = cal.read(tmp_path / "refs", grid=tmp_path / "images", segment=2)
+    one = cal.read(tmp_path / "refs", geometry=tmp_path / "images", segment=2)
     assert one.references.area.tolist() == [3]
     # Pairs of maps know both files, so that they need no image.
     sample = pair(tmp_path / "refs", {"m": tmp_path / "preds"})[0].load(

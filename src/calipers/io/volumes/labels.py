@@ -126,8 +126,8 @@ def _open_all(
 
     samples = list_samples(Path(file.file), role, pattern)
     grids: Mapping[str, str] = {}
-    if options.grid is not None:
-        grids = list_samples(Path(options.grid), "images").files
+    if options.geometry is not None:
+        grids = list_samples(Path(options.geometry), "images").files
     volumes: dict[str, Volume] = {}
     problems: list[InputError] = []
     for name, path in samples.files.items():

@@ -65,8 +65,8 @@ def placed(volume: Volume, grid: Volume) -> Volume:
             rule="shape-mismatch",
             file=volume.file,
             value=f"voxels {low.tolist()} to {high.tolist()} of it (x, y, z)",
-            hint="empty slices are not stored: give the folder of the images, --grid FOLDER "
-            "(grid=...) of evaluate or --images of maps, which say how large the volumes are",
+            hint="empty slices are not stored: give the folder of the images, --geometry FOLDER "
+            "(geometry=...) of evaluate or --images of maps, which say how large the volumes are",
         )
     return replace(
         volume,
