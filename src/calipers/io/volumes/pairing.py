@@ -622,7 +622,22 @@ def _table_rows(opened: InputFile, columns: tuple[str, ...]) -> tuple[list[str],
 
 
 def proposal(references: Mapping[str, str], predictions: Mapping[str, str]) -> str:
-    """Return a hint for two sets of names (name -> path) that do not pair; empty if there is none.
+    """Return a hint for names (name -> path) that do not pair; empty if there is none."""
+    patterns, most_equal = proposed_patterns(references, predictions)
+    if patterns:
+        options = [f'{option}="{pattern}"' for option, pattern in patterns.items()]
+        return f"{most_equal} names would pair with {' and '.join(options)}"
+    reference_names = {_folded(name) for name in references}
+    equal = len(reference_names & {_folded(name) for name in predictions})
+    if equal > most_equal:
+        return f"{equal} names would pair without regard to case: rename them"
+    return ""
+
+
+def proposed_patterns(
+    references: Mapping[str, str], predictions: Mapping[str, str]
+) -> tuple[dict[str, str], int]:
+    """Return the patterns by which most names pair, as keywords of `pair`, and how many then do.
 
     Prefixes and suffixes that all names of a side share are removed at their boundaries (``_ - .
     /`` and space), on both sides; the shortest such pieces that make most names equal are proposed.
@@ -638,20 +653,14 @@ def proposal(references: Mapping[str, str], predictions: Mapping[str, str]) -> s
             if equal > most_equal:
                 most_equal = equal
                 reference_pieces, prediction_pieces = ours, theirs
-    options = []
+    patterns = {}
     for option, pieces, paths in (
         ("reference_pattern", reference_pieces, references),
         ("pattern", prediction_pieces, predictions),
     ):
         if any(pieces):
-            options.append(f'{option}="{pieces[0]}{{name}}{pieces[1]}{_extension(paths)}"')
-    if options:
-        return f"{most_equal} names would pair with {' and '.join(options)}"
-    reference_names = {_folded(name) for name in references}
-    equal = len(reference_names & {_folded(name) for name in predictions})
-    if equal > most_equal:
-        return f"{equal} names would pair without regard to case: rename them"
-    return ""
+            patterns[option] = f"{pieces[0]}{{name}}{pieces[1]}{_extension(paths)}"
+    return patterns, most_equal
 
 
 def _folded(name: str) -> str:
