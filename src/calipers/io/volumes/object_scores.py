@@ -136,7 +136,8 @@ class PredictedLabels:
         """Say where the scores of a model come from."""
         if model not in self.scores:
             return [f"label volumes of {model} have no scores: every object has the score 1"]
-        return self.scores[model].notes()
+        # Not the rows that were used: samples may have been examined in other processes.
+        return self.scores[model].notes()[:1]
 
     @classmethod
     def read(

@@ -16,7 +16,10 @@ from functools import cache
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
+
 from calipers import errors, registry
+from calipers.arrays import Array
 from calipers.errors import InputError
 from calipers.io.source import open_regular, require_file
 from calipers.io.volumes.volume import (
@@ -100,6 +103,10 @@ def _channel_of(volume: Volume, channel: int, dimensions: int) -> Volume:
             value=shape_text(shape),
         )
     return replace(volume, shape=shape[1:], reader=lambda: volume.read()[channel], channel=channel)
+
+
+def _read_channel(volume: Volume, channel: int) -> Array:
+    return np.asarray(volume.read()[channel])
 
 
 def volume_readers() -> Iterator[VolumeReader]:
