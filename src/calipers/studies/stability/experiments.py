@@ -22,8 +22,8 @@ import numpy as np
 from calipers.agreement.raters import agreement_scores
 from calipers.arrays import F64
 from calipers.data.bags import Bags
-from calipers.kernels import pooling
 from calipers.kernels import ranks as pairwise
+from calipers.stability import bag_scores as pooling
 from calipers.stability.analyse import stability
 from calipers.stability.answers import correlation
 from calipers.stability.result import StabilityResult

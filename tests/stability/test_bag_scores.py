@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers.kernels import pooling
+from calipers.stability import bag_scores as pooling
 
 P = np.array([[0.2, 0.9, 0.5, 0.0], [0.1, 0.1, 0.1, 0.1]])
 S = np.array([[False, True, True, False], [True, False, False, False]])
