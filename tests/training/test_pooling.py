@@ -7,8 +7,9 @@ import pytest
 
 import calipers as cal
 from calipers.stability import bag_scores
+from training.needs import NEEDS_TORCH
 
-torch = pytest.importorskip("torch", reason="training needs torch")
+torch = pytest.importorskip("torch", reason=NEEDS_TORCH)
 from calipers.training.pooling import BagPooling, log_of_rest  # noqa: E402
 
 FREE = {
