@@ -45,6 +45,7 @@ from calipers.training.loop import (
     device_named,
     fit,
     read_weights,
+    reproducible,
     write_weights,
 )
 from calipers.training.mil import MilNetwork, MilTask, average_weights, bag_auc, maps_of
@@ -171,6 +172,10 @@ def train(
     steps = TrainingPlan.load(plan)
     chosen_device = device_named(device)
     place = _checked_folder(Path(folder), source, labels, resume=resume)
+    with reproducible(jobs):
+        # A pooling that does not exist or weights of another network are told before the pictures
+        # are decoded, which may take an hour.
+        MilNetwork(steps, 1, weights)
     say = progress or _silent
     if canvases is None:
         canvases = Canvases(target=target or Canvases().target, side=steps.side, seed=seed)
@@ -218,10 +223,11 @@ def train(
     record.save(place)
     trainer = _Trainer(record, frames, split, place, chosen_device, jobs, weights)
     models = []
-    for k in range(subsets):
-        models.append(trainer.model(k, say))
-    if average:
-        models.append(trainer.average(models))
+    with reproducible(jobs):
+        for k in range(subsets):
+            models.append(trainer.model(k, say))
+        if average:
+            models.append(trainer.average(models))
     result = msgspec.structs.replace(record, status="finished", models=models)
     result.save(place)
     return result
