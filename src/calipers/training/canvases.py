@@ -3,7 +3,7 @@
 
 `open_canvases` takes ``digits`` (the 1,797 digits of scikit-learn, no file is needed) or a folder
 in the layout of MNIST (``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte``, ``t10k-...``, with
-or without ``.gz``) and returns `Scenes`. Test canvases are made of characters that no training
+or without ``.gz``) and returns `CanvasSet`. Test canvases are made of characters that no training
 canvas shows: those of the t10k files, or every fifth digit.
 
 A canvas is drawn from its number and the seed alone, whenever it is asked for. Half of the canvases
@@ -60,7 +60,7 @@ class Glyphs:
 
 
 @dataclass(frozen=True)
-class Scene:
+class ComposedCanvas:
     """One canvas: what it shows, and where."""
 
     pixels: U8  # (side, side)
@@ -69,7 +69,7 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Scenes:
+class CanvasSet:
     """Canvases that are drawn when they are asked for."""
 
     name: str
@@ -92,7 +92,7 @@ class Scenes:
         """(n,) which canvases are for tests."""
         return np.arange(self.settings.n_train + self.settings.n_test) >= self.settings.n_train
 
-    def scene(self, i: int) -> Scene:
+    def drawing(self, i: int) -> ComposedCanvas:
         """Draw a canvas."""
         part = "test" if i >= self.settings.n_train else "train"
         random = np.random.default_rng([self.settings.seed, i, int(part == "test")])
@@ -105,7 +105,7 @@ def is_canvases(folder: Path) -> bool:
     return any(folder.glob(f"*{IMAGES}*"))
 
 
-def open_canvases(source: str, settings: Canvases) -> Scenes:
+def open_canvases(source: str, settings: Canvases) -> CanvasSet:
     """Return the canvases of a folder of idx files, or of ``digits``."""
     folder = Path(source)
     if folder.is_dir():
@@ -124,10 +124,12 @@ def open_canvases(source: str, settings: Canvases) -> Scenes:
     for part, own in glyphs.items():
         pixels = _resized(own.pixels, settings.glyph)
         resized[part] = Glyphs(pixels, own.labels, classes)
-    return Scenes(name, settings, resized)
+    return CanvasSet(name, settings, resized)
 
 
-def _draw(glyphs: Glyphs, settings: Canvases, *, with_target: bool, random: Generator) -> Scene:
+def _draw(
+    glyphs: Glyphs, settings: Canvases, *, with_target: bool, random: Generator
+) -> ComposedCanvas:
     side, size = settings.side, settings.glyph
     target = glyphs.classes.index(settings.target)
     others = np.flatnonzero(glyphs.labels != target)
@@ -145,7 +147,7 @@ def _draw(glyphs: Glyphs, settings: Canvases, *, with_target: bool, random: Gene
         boxes.append(_box_of_ink(glyphs.pixels[k], x, y))
     noisy = canvas + settings.noise * random.standard_normal(canvas.shape)
     pixels = np.round(np.clip(noisy, 0, 1) * 255).astype(np.uint8)
-    return Scene(pixels, np.array(boxes, np.float64), glyphs.labels[chosen_ones])
+    return ComposedCanvas(pixels, np.array(boxes, np.float64), glyphs.labels[chosen_ones])
 
 
 def _free_place(

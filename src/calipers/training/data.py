@@ -195,24 +195,24 @@ def open_images(
 
 
 def _canvas_images(source: str, settings: Canvases) -> TrainingImages:
-    scenes = open_canvases(source, settings)
+    canvas_set = open_canvases(source, settings)
     boxes, labels = [], []
-    findings = np.zeros((len(scenes.ids), len(scenes.classes)), np.bool_)
-    for i in range(len(scenes.ids)):
-        scene = scenes.scene(i)
-        boxes.append(scene.boxes)
-        labels.append(scene.labels)
-        findings[i, scene.labels] = True
+    findings = np.zeros((len(canvas_set.ids), len(canvas_set.classes)), np.bool_)
+    for i in range(len(canvas_set.ids)):
+        drawing = canvas_set.drawing(i)
+        boxes.append(drawing.boxes)
+        labels.append(drawing.labels)
+        findings[i, drawing.labels] = True
     return TrainingImages(
-        name=scenes.name,
-        ids=scenes.ids,
-        classes=scenes.classes,
+        name=canvas_set.name,
+        ids=canvas_set.ids,
+        classes=canvas_set.classes,
         findings=findings,
         boxes=tuple(boxes),
         box_labels=tuple(labels),
-        patients=scenes.ids,
-        picture=lambda i: scenes.scene(i).pixels,
-        test=scenes.test,
+        patients=canvas_set.ids,
+        picture=lambda i: canvas_set.drawing(i).pixels,
+        test=canvas_set.test,
     )
 
 
@@ -253,7 +253,9 @@ def _from_table(folder: Path, table: FileTable) -> TrainingImages:
         # Without a column of boxes nobody drew any; with one, a negative image has none to draw.
         drawn_here = layout is not None and (own or not findings[i].any())
         boxes.append(corners[own] if drawn_here else None)
-    labels = tuple(np.array([cells[row][0] for row in own], np.int64) for own in rows)
+    labels = []
+    for own in rows:
+        labels.append(np.array([cells[row][0] for row in own], np.int64))
     patients = _patients(table, columns.get("patient"), names, ids)
     return _with_pictures(
         folder,
@@ -263,7 +265,7 @@ def _from_table(folder: Path, table: FileTable) -> TrainingImages:
             classes=classes,
             findings=findings,
             boxes=tuple(boxes),
-            box_labels=labels,
+            box_labels=tuple(labels),
             patients=patients,
             picture=_no_picture,
             notes=tuple(table.notes),
@@ -285,14 +287,17 @@ def _classes_of(words: Sequence[str]) -> tuple[list[list[int]], tuple[str, ...]]
         split.append([part for part in parts if part.lower() not in NOTHING])
     classes = tuple(sorted({name for names in split for name in names}))
     number = {name: k for k, name in enumerate(classes)}
-    return [[number[name] for name in names] for names in split], classes
+    codes = []
+    for names in split:
+        codes.append([number[name] for name in names])
+    return codes, classes
 
 
 def _box_columns(table: FileTable) -> tuple[str, tuple[str, ...]] | None:
     for kind, names in BOX_LAYOUTS:
-        columns = [column for column in (BOXES[name].find(table) for name in names) if column]
-        if len(columns) == len(names) == CORNERS:
-            return kind, tuple(columns)
+        columns = [BOXES[name].find(table) for name in names]
+        if len(names) == CORNERS and all(columns):
+            return kind, tuple(column for column in columns if column is not None)
     return None
 
 
@@ -408,12 +413,12 @@ def _from_references(folder: Path, references: str) -> TrainingImages:
     files = PictureFiles.of(folder, cohort)
     table = cohort.references
     findings = np.zeros((cohort.n_images, len(cohort.classes)), np.bool_)
-    counted = ~(table.ignore | table.crowd)
-    findings[table.image[counted], table.label[counted]] = True
+    relevant = ~(table.ignore | table.crowd)
+    findings[table.image[relevant], table.label[relevant]] = True
     boxes, labels = [], []
     for i in range(cohort.n_images):
         rows = np.arange(table.offsets[i], table.offsets[i + 1])
-        rows = rows[counted[rows]]
+        rows = rows[relevant[rows]]
         boxes.append(table.boxes[rows])
         labels.append(table.label[rows].astype(np.int64))
     patients = cohort.images.ids

@@ -27,7 +27,7 @@ FEWEST_PATIENTS = 2  # one for each side
 
 
 @dataclass(frozen=True)
-class Split:
+class ImageSplit:
     """Indices of the images of each part, in ascending order; the parts share no patient."""
 
     train: I64
@@ -37,7 +37,8 @@ class Split:
     def as_dict(self, ids: Sequence[str]) -> dict[str, list[str]]:
         """Return the ids of every part, for JSON."""
         parts = {"train": self.train, "validation": self.validation, "test": self.test}
-        return {name: [ids[i] for i in rows.tolist()] for name, rows in parts.items()}
+        names = np.array(ids, dtype=object)
+        return {name: names[rows].tolist() for name, rows in parts.items()}
 
 
 def random_of(seed: int, name: str) -> Generator:
@@ -53,7 +54,7 @@ def split_images(
     validation_share: float = 0.1,
     fold: int | None = None,
     n_folds: int = 5,
-) -> Split:
+) -> ImageSplit:
     """Return the split of a data set: 80/20, or one of several folds as the test set.
 
     The official test set of a data set is always its test set. Validation images are taken from
@@ -70,7 +71,7 @@ def split_images(
     validation = np.zeros(0, np.int64)
     if validation_share:
         validation = holdout(images, rest, validation_share, seed, "validation")
-    return Split(np.setdiff1d(rest, validation), validation, test)
+    return ImageSplit(np.setdiff1d(rest, validation), validation, test)
 
 
 def holdout(images: TrainingImages, rows: I64, share: float, seed: int, name: str) -> I64:
@@ -79,7 +80,7 @@ def holdout(images: TrainingImages, rows: I64, share: float, seed: int, name: st
     if sum(map(len, strata)) < FEWEST_PATIENTS:
         raise InputError(
             "images of two patients or more",
-            rule="too-few-images",
+            rule="single-patient",
             file=images.name,
             value=f"{len(rows)} images of {sum(map(len, strata))} patients",
         )

@@ -50,7 +50,7 @@ from calipers.training.loop import (
 )
 from calipers.training.mil import MilNetwork, MilTask, average_weights, bag_auc, maps_of
 from calipers.training.plan import TrainingPlan
-from calipers.training.splits import Split, check_two_kinds, random_of, split_images, subset
+from calipers.training.splits import ImageSplit, check_two_kinds, random_of, split_images, subset
 
 RUN, RUN_SCHEMA = "run.json", "calipers.training-run/1"
 AVERAGE = "average"
@@ -296,7 +296,7 @@ def _weights_name(weights: str | None) -> str | None:
     return f"sha256:{hash_file(require_file(weights))}"
 
 
-def _positive(images: TrainingImages, split: Split) -> dict[str, int]:
+def _positive(images: TrainingImages, split: ImageSplit) -> dict[str, int]:
     parts = {"train": split.train, "validation": split.validation, "test": split.test}
     return {name: int(images.positive[rows].sum()) for name, rows in parts.items()}
 
@@ -321,7 +321,7 @@ class _Trainer:
         self,
         record: RunRecord,
         frames: Frames,
-        split: Split,
+        split: ImageSplit,
         folder: Path,
         device: torch.device,
         jobs: int,
