@@ -273,7 +273,7 @@ def print_plan(samples: Any, protocol: Any, meaning: dict[str, Any], options: An
     cost = cost_of(samples, protocol, **meaning, measured=True)
     jobs, seconds = options["jobs"], cost.seconds or 0.0
     document = {
-        "schema": "calipers.plan/1",
+        "schema": "calipers.cost/1",
         "samples": cost.n_samples,
         "models": cost.n_models,
         "file_bytes": cost.file_bytes,
