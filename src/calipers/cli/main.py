@@ -49,6 +49,14 @@ VERBS = {
         "calipers.cli.sensitivity:multiverse",
         "test how sensitive the ranking is to analysis choices",
     ),
+    "train": (
+        "calipers.cli.training:train",
+        "train networks that mark where a finding is",
+    ),
+    "predict": (
+        "calipers.cli.training:predict",
+        "write the maps of trained networks, for stability",
+    ),
     "stability": (
         "calipers.cli.stability:stability",
         "measure how well repeated trainings of a model agree",

@@ -139,6 +139,7 @@ def _intake(
     n_used: int,
     notes: list[str],
 ) -> FileIntake:
+    sha256, n_bytes = part.contents or (input_file.sha256, input_file.size)
     return FileIntake(
         file=input_file.file,
         role=role,
@@ -146,8 +147,8 @@ def _intake(
         read=part.n_records,
         used=n_used,
         quarantined=dict(account.aside),
-        sha256=input_file.sha256,
-        bytes=input_file.size,
+        sha256=sha256,
+        bytes=n_bytes,
         notes=tuple(dict.fromkeys([*input_file.notes, *part.notes, *notes])),
     )
 
