@@ -312,14 +312,15 @@ def check(evaluation: str, requirements: str, junit: str | None, as_json: bool, 
     if junit is not None:
         _check_target(junit)
     try:
-        evaluation_rows = read_stored(evaluation)
+        stored = read_stored(evaluation)
         criteria = Requirements.load(requirements)
+        rows, notes = _rows_with_intervals(stored, Path(evaluation))
+        outcomes = judge(rows, criteria, bounds=_metric_bounds(stored))
     except CalipersError as error:
         if junit is not None:  # last week's verdict must not stay there as if it were today's
             _write(junit, junit_of_error(error_text(error), suite=requirements))
         raise
-    outcomes = judge(evaluation_rows.rows, criteria)
-    document = _document(evaluation_rows, criteria, outcomes)
+    document = _document(stored, criteria, outcomes, notes)
     if junit is not None:
         _write(junit, _junit(document, outcomes))
     narrator = Narrator(quiet=quiet or as_json)
@@ -335,8 +336,53 @@ def check(evaluation: str, requirements: str, junit: str | None, as_json: bool, 
     return int(counts["met"] < counts["requirements"])
 
 
+def _metric_bounds(stored: Stored) -> dict[str, tuple[float, float]]:
+    """Return between which values the metrics lie; nothing of a protocol that is not ours."""
+    from calipers.evaluation.protocol import Protocol
+
+    try:
+        return Protocol.from_dict(stored.protocol, file=stored.file).bounds
+    except CalipersError:
+        # Rows of another tool are judged too; only their ranges are unknown.
+        return {}
+
+
+def _rows_with_intervals(
+    stored: Stored, folder: Path
+) -> tuple[Sequence[Mapping[str, Any]], list[str]]:
+    """Return the rows with an interval of the metric where version 0.1 stored another one.
+
+    Such rows are computed again from the cohort in the folder, and a note says so.
+    """
+    from calipers.evaluation.saved import rows_of_now
+    from calipers.results.requirements import SHARE_OF_UNITS
+
+    n_other = sum(row["method"] == SHARE_OF_UNITS for row in stored.rows)
+    if not n_other or not stored.vouched or not folder.is_dir():
+        return stored.rows, []
+    try:
+        now = {_row_key(row): row for row in rows_of_now(folder)}
+    except CalipersError:
+        # A folder without its cohort: the rows stay as they are, and are not shown.
+        return stored.rows, []
+    rows = []
+    for row in stored.rows:
+        is_other = row["method"] == SHARE_OF_UNITS
+        rows.append(now[_row_key(row)] if is_other else row)
+    note = (
+        f"{n_other} rows have bounds of the share of units without error, as version 0.1 wrote "
+        "them; their intervals were computed again from the folder by the rules of now"
+    )
+    return rows, [note]
+
+
+def _row_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    group = tuple((row["group"] or {}).items())
+    return row["model"], row["metric"], row["class"], group
+
+
 def _document(
-    stored: Stored, criteria: Requirements, outcomes: Sequence[Outcome]
+    stored: Stored, criteria: Requirements, outcomes: Sequence[Outcome], notes: Sequence[str]
 ) -> dict[str, Any]:
     """Return the JSON document of the contract ``calipers.check/1``."""
     from calipers import __version__
@@ -346,7 +392,7 @@ def _document(
     counts = {"requirements": len(requirement_verdicts)}
     for verdict in VERDICTS:
         counts[verdict.replace(" ", "_")] = requirement_verdicts.count(verdict)
-    warnings = []
+    warnings = list(notes)
     if not stored.vouched:
         warnings.append(
             "there is no run.json beside the evaluation: its numbers cannot be verified"
@@ -460,19 +506,24 @@ def _cells(outcome: Outcome) -> tuple[str, str, str]:
         f"n = {row['n_units']} ({row['unit']}), {row['n_images']} images, {row['n_references']} "
         f"references"
     )
+    if _has_interval(row):
+        numbers += f"; {row['method']}"
     return one_line(outcome.place), _estimate_text(row), one_line(numbers)
 
 
-def _estimate_text(row: Mapping[str, Any]) -> str:
+def _has_interval(row: Mapping[str, Any]) -> bool:
+    """Return whether a row has an interval of its metric; one on error-free units is none."""
     from calipers.results.requirements import SHARE_OF_UNITS
 
+    bounds_known = row["low"] is not None and row["high"] is not None
+    return bounds_known and row["method"] != SHARE_OF_UNITS
+
+
+def _estimate_text(row: Mapping[str, Any]) -> str:
     if row["value"] is None:
         return "undefined"
     value = number_text(row["value"])
-    # A bound on the share of units without error is no interval of the value beside it.
-    if row["low"] is None or row["high"] is None or row["method"] == SHARE_OF_UNITS:
-        return value
-    return f"{value} {interval_text(row['low'], row['high'])}"
+    return f"{value} {interval_text(row['low'], row['high'])}" if _has_interval(row) else value
 
 
 def _markup_safe(text: str) -> str:

@@ -174,6 +174,15 @@ class Protocol:
         """The names of the metrics whose values are whole numbers."""
         return frozenset().union(*(metric.facts.whole for metric in self.compile()))
 
+    @cached_property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """Between which values every metric lies, by its name."""
+        bounds = {}
+        for metric in self.compile():
+            for k, name in enumerate(metric.facts.names):
+                bounds[name] = metric.facts.bounds_of(k)
+        return bounds
+
     def facts_of_kinds(self) -> dict[str, list[Facts]]:
         """Return kind -> the facts of its metrics, in order of appearance."""
         kind_of = {plan.name: plan.kind for plan in self.metrics}

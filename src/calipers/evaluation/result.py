@@ -470,7 +470,7 @@ class Evaluation(Document):
 
         if not isinstance(requirements, Requirements):
             requirements = Requirements.load(requirements)
-        return check(self._records(), requirements)
+        return check(self._records(), requirements, bounds=self.protocol.bounds)
 
 
 def beside(estimate: Estimate) -> dict[str, Any]:
