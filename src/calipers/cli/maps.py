@@ -39,7 +39,7 @@ from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.heatmaps.files import size_of
 from calipers.io.volumes.open import stem_of
 from calipers.results.files import check_file
-from calipers.show.terminal import Narrator
+from calipers.show.terminal import Narrator, one_line
 
 # options that replace the map settings of the protocol
 SETTINGS = ("threshold", "connectivity", "least", "tuning")
@@ -149,6 +149,11 @@ def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
         progress=narrator.steps(*steps_of(protocol)),
     )
     narrator.warn(evaluation.warnings)
+    if options["missing"] == "empty":
+        for file in evaluation.cohort.intake.files:
+            if file.assumed_empty is not None:
+                counts = f"{file.read} maps read, {file.used} used, {file.assumed_empty}"
+                narrator.say(one_line(f"{file.role}: {counts} assumed empty"))
     if options["output"]:
         command = click.get_current_context().obj or ()
         pictures = {

@@ -321,6 +321,8 @@ class FileIntake:
     sha256: str = ""
     bytes: int = 0
     notes: tuple[str, ...] = ()
+    # samples without a map of the model, which count as empty; None where no file can be missing
+    assumed_empty: int | None = None
 
     def __post_init__(self) -> None:
         # A bug of a reader, never a fault of the input: no record may be lost without a word.
@@ -331,6 +333,7 @@ class FileIntake:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the account for JSON output."""
+        assumed = {} if self.assumed_empty is None else {"assumed_empty": self.assumed_empty}
         return {
             "file": self.file,
             "role": self.role,
@@ -339,6 +342,7 @@ class FileIntake:
             "bytes": self.bytes,
             "read": self.read,
             "used": self.used,
+            **assumed,
             "quarantined": dict(self.quarantined),
             "notes": list(self.notes),
         }

@@ -197,7 +197,7 @@ def _examined_cohort(
         plan.measures,
         label=plan.label,
         batch=batch,
-        intake=source.intake(len(examined_samples), notes),
+        intake=source.intake([sample.name for sample in examined_samples], notes),
     )
 
 
@@ -368,11 +368,15 @@ class GivenSamples:
             maps[model] = as_map(scores, normalise_of[model], file=f"{where} map of {model}")
         return replace(sample, labels=labels, maps=maps)
 
-    def intake(self, number: int, notes: Mapping[str, tuple[str, ...]]) -> Intake:
-        """Return the account of what was read; ``notes`` are those of every model."""
+    def intake(self, names: Sequence[str], notes: Mapping[str, tuple[str, ...]]) -> Intake:
+        """Return the account of what was read.
+
+        ``names`` are the samples that were used, ``notes`` those of every model.
+        """
         if hasattr(self.entries, "intake"):
-            account: Intake = self.entries.intake(number, notes)
+            account: Intake = self.entries.intake(names, notes)
             return account
+        number = len(names)
         aside = {"tuning": len(self.left_out)} if self.left_out else {}
         counts = (number + len(self.left_out), number, aside)
         files = [FileIntake("<arrays>", "references", "arrays", *counts, notes=())]

@@ -80,6 +80,7 @@ class StoredAccount(Struct):
     used: Count
     quarantined: dict[str, Count]  # by rule
     notes: list[str]
+    assumed_empty: Count | None = None
 
     def __post_init__(self) -> None:
         if self.read != self.used + sum(self.quarantined.values()):

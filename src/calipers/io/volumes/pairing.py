@@ -257,7 +257,7 @@ def _unpaired(
     if hint:
         lines.append(hint)
     elif unpredicted and not extra:
-        lines.append("missing='empty' or 'skip' allows it")
+        lines.append("--missing empty or --missing skip (missing='empty' in Python) allows it")
     return InputError(
         f"a prediction of {model} for every reference, by name",
         rule="unpaired",
