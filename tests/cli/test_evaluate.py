@@ -306,3 +306,21 @@ def test_references_against_themselves_are_perfect(calipers, files):
         if row["value"] is not None and row["metric"] != "AR1"
     ]
     assert all(math.isclose(v, 1) for v in values)
+
+
+def test_metrics_by_their_names(calipers, files, tmp_path):
+    """Any metric without a protocol file; the folder opens again with the same values."""
+    given = ("evaluate", files.references, files.ours, "--no-ci", "--json")
+    wanted = "AP@0.4,FROC@1,F1@0.5,score=0.5*AP@0.4 + 0.5*F1@0.5"
+    out = tmp_path / "out"
+    document = calipers(*given, "--metrics", wanted, "-o", out).json
+    values = {row["metric"]: row["value"] for row in document["rows"] if row["class"] is None}
+    assert list(values) == ["AP@0.4", "FROC@1", "F1@0.5", "score"]
+    assert values["score"] == pytest.approx(0.5 * values["AP@0.4"] + 0.5 * values["F1@0.5"])
+    assert document["protocol"]["name"] == "coco, metrics chosen"
+    assert calipers("verify", out).code == 0
+    overview = calipers(*given, "--preset", "overview").json["rows"]
+    same = [row["value"] for row in overview if row["metric"] == "F1@0.5"]
+    assert values["F1@0.5"] == same[0]
+    wrong = calipers("evaluate", files.references, files.ours, "--metrics", "F3@0.5")
+    assert (wrong.code, "no metric 'F3@0.5'; " in wrong.err) == (2, True)

@@ -17,6 +17,7 @@ from calipers.cli.options import (
     force_option,
     jobs_option,
     metric_names,
+    metrics_option,
     named_files,
     output_file_option,
     output_options,
@@ -46,10 +47,8 @@ MOST_SENTENCES = 12  # a screen of them; --json has all
 @output_file_option("Also write the JSON document to a new file.")
 @preset_option("Preset as for evaluate. Default: coco.")
 @protocol_option()
-@click.option(
-    "--metrics",
-    metavar="A,B,...",
-    help="Metrics to compare, or all. Default: the headline of the protocol.",
+@metrics_option(
+    "Metrics to compare, such as AP@0.4,F1@0.5, or all. Default: the headline of the protocol."
 )
 @click.option(
     "--margin",
@@ -102,7 +101,6 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
     calipers compare refs.json ours=a.json theirs=b.json --preset overview --metrics AP@0.5,F1@0.5
     --margin 0.02
     """
-    from calipers.evaluation.compare import chosen_metrics
     from calipers.evaluation.evaluate import evaluate
     from calipers.io.read import read
 
@@ -113,10 +111,9 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
         )
     protocol = chosen_protocol(options)
     names, margin = metric_names(options["metrics"]), _margin(options["margin"])
+    metrics = [] if names in (None, ["all"]) else list(names or [])
     # Unknown names are reported before anything is read.
-    chosen_metrics(protocol, names)
-    if options["rank"]:
-        chosen_metrics(protocol, [options["rank"]])
+    protocol = protocol.including([*metrics, *([options["rank"]] if options["rank"] else [])])
     if options["output"] is not None:
         others = [options[key] for key in ("groups", "protocol") if options[key]]
         inputs = (references, *files.values(), *others)

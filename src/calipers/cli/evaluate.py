@@ -37,6 +37,7 @@ from calipers.cli.options import (
     picture_options,
     reading_arguments,
     reading_options,
+    with_named_metrics,
     writing_options,
 )
 from calipers.errors import CalipersError, InputError, UsageError
@@ -61,7 +62,8 @@ if TYPE_CHECKING:
 @click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
 @evaluation_options(
     "coco (default), overview, rodeo, chestxray8, endocv2021, endocv2022, endovis2015, giana2017, "
-    "giana2018, giana2021, lard, luna16, oms, picai, polyp-clinical, tide, voc2007, voc2012."
+    "giana2018, giana2021, lard, luna16, node21, oms, picai, polyp-clinical, rsna2018, tide, "
+    "voc2007, voc2012."
 )
 @click.option(
     "--multiverse",
@@ -88,7 +90,8 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
     from calipers.io.read import read
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
-    protocol, pictures = chosen_protocol(options), chosen_pictures(options)
+    protocol = with_named_metrics(chosen_protocol(options), options["metrics"])
+    pictures = chosen_pictures(options)
     for name in ("multiverse", "stability"):
         if options[name] and (not options["output"] or len(predictions) < 2):
             raise UsageError(

@@ -34,6 +34,7 @@ from calipers.cli.options import (
     output_file_option,
     output_options,
     page_options,
+    with_named_metrics,
 )
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.heatmaps.files import size_of
@@ -119,7 +120,8 @@ def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     from calipers.maps.evaluate import evaluate_maps
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
-    protocol = with_settings(chosen_protocol(options, "anomaly"), options)
+    protocol = with_named_metrics(chosen_protocol(options, "anomaly"), options["metrics"])
+    protocol = with_settings(protocol, options)
     folders = named_files(predictions)
     if options["output"] is not None:
         others = [options[name] for name in ("groups", "images") if options[name]]

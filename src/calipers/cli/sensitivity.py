@@ -166,7 +166,7 @@ OVER = (
     "threshold=0.1:0.9:0.1, criterion=box-iou,iop or position-noise.sigma=0:2:0.25; one or two of "
     "them."
 )
-METRIC = "A metric of the protocol. Default: those of its headline that the choice applies to."
+METRIC = "A metric, such as AP@0.4. Default: those of its headline that the choice applies to."
 ALWAYS = "A corruption that is always applied, after the others."
 
 
@@ -214,7 +214,7 @@ def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None
     over, files = choices_of(options["over"]), named_files(predictions)
     for name, values in over.items():
         check_choice(name, values)  # errors are reported before anything is read
-    protocol = chosen_protocol(options, default="overview")
+    protocol = chosen_protocol(options, default="overview").including(options["metrics"])
     metrics = chosen_metrics(protocol, options["metrics"], over)
     if options["output"] is not None:
         others = [options[key] for key in ("groups", "protocol") if options[key]]

@@ -116,8 +116,8 @@ class Formula:
         return f"{response} ~ {' + '.join(terms)}".strip()
 
     def _factor(self, name: str) -> str:
-        written = _name_in_formula(name)
-        return f"C({written})" if name in self.categories else written
+        text = _name_in_formula(name)
+        return f"C({text})" if name in self.categories else text
 
 
 def term_name(term: tuple[str, ...]) -> str:
