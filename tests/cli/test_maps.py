@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -287,7 +288,7 @@ def test_without_its_extra_a_format_is_refused_by_name(
         (("--least", "0"), "least"),
         (("--connectivity", "corners"), "connectivity"),
         (("--preset", "anomly"), "anomaly"),
-        (("--by", "center"), "centre"),
+        (("--by", "centra"), "centre"),
         (("--groups", "nowhere.csv"), "nowhere.csv"),
         (("--pattern", "{nam}.npy"), "pattern"),
     ],
@@ -400,3 +401,15 @@ def test_a_path_that_is_not_there_is_told_as_such(calipers: Calls, plain: Study,
     assert said.code == 2
     assert "[not-found]" in said.err
     assert "labels" in said.err if side == "references" else "ours" in said.err
+
+
+def test_messages_name_only_options_that_maps_has() -> None:
+    """What the reading of volumes says is said to users of `calipers maps`."""
+    import calipers
+    from calipers.cli.maps import maps
+
+    options = {name for option in maps.params for name in option.opts}
+    package = Path(calipers.__file__).parent
+    files = [*(package / "io" / "volumes").glob("*.py"), *(package / "maps").glob("*.py")]
+    named = {word for file in files for word in re.findall(r"--[a-z][a-z-]+", file.read_text())}
+    assert {"--missing", "--resize", "--mask-values"} <= named <= options

@@ -163,6 +163,11 @@ def test_every_centre_is_judged() -> None:
     assert verdicts(found) == {"REQ-1": "not met"}
 
 
+def test_center_is_centre() -> None:
+    outcomes = judge(by_centre(0.6, 0.4), group={"center": "C2"}, at_least=0.5)
+    assert [(o.place, o.verdict) for o in outcomes] == [("ours, centre C2", "not met")]
+
+
 def test_one_centre_and_no_other() -> None:
     rows = [row(), *by_centre(0.6, 0.4), row(group={"centre": "C2", "size": "small"})]
     assert [o.row["group"] for o in judge(rows, group={"centre": "C2"}, at_least=0.5)] == [
@@ -202,8 +207,8 @@ def test_without_a_model_every_model_has_to() -> None:
         ({"metric": "FROC", "label": "*"}, "FROC has no values per class"),
         ({"group": {"centre": "C9"}}, "the evaluation has no centre 'C9'; known: C1, C2"),
         (
-            {"group": {"center": "*"}},
-            "the evaluation has no groups by center (--by center); known: centre",
+            {"group": {"site": "*"}},
+            "the evaluation has no groups by site (--by site); known: centre",
         ),
         ({"group": {"*": "*"}}, "the evaluation has no groups by * (--by *); known: centre"),
         (

@@ -18,18 +18,17 @@ from calipers.cli.options import (
     jobs_option,
     metric_names,
     metrics_option,
-    named_files,
     output_file_option,
     output_options,
     preset_option,
     protocol_level_option,
     protocol_option,
     protocol_seed_option,
-    reading_arguments,
     reading_options,
     replicates_option,
     strata_option,
 )
+from calipers.cli.sources import source_of
 from calipers.errors import UsageError
 from calipers.results.comparison import Comparison
 from calipers.results.files import check_file
@@ -43,7 +42,7 @@ MOST_SENTENCES = 12  # a screen of them; --json has all
 
 @click.command()
 @click.argument("references", metavar="REFS")
-@click.argument("predictions", metavar="PREDS PREDS...", nargs=-1, required=True)
+@click.argument("predictions", metavar="[PREDS PREDS...]", nargs=-1)
 @output_file_option("Also write the JSON document to a new file.")
 @preset_option("Preset as for evaluate. Default: coco.")
 @protocol_option()
@@ -95,34 +94,31 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
     """Compare models on the same images: differences with intervals and tests, and a ranking.
 
     PREDS are files, or name=file to name a model; all pairs are compared. Differences are paired,
-    because all models saw the same patients (or images).
+    because all models saw the same patients (or images). REFS may also be a folder that evaluate -o
+    or maps -o wrote, alone or with others of the same references, or a folder of volumes with
+    folders of score maps as PREDS.
 
     \b
     calipers compare refs.json ours=a.json theirs=b.json --preset overview --metrics AP@0.5,F1@0.5
     --margin 0.02
+    calipers compare results
     """
     from calipers.evaluation.evaluate import evaluate
-    from calipers.io.read import read
 
-    files = named_files(predictions)
-    if len(files) < 2:
-        raise UsageError(
-            "compare needs the predictions of two or more models; use calipers evaluate for one"
-        )
-    protocol = chosen_protocol(options)
+    source = source_of(references, predictions)
+    protocol = chosen_protocol(options, source.protocol)
     names, margin = metric_names(options["metrics"]), _margin(options["margin"])
     metrics = [] if names in (None, ["all"]) else list(names or [])
     # Unknown names are reported before anything is read.
     protocol = protocol.including([*metrics, *([options["rank"]] if options["rank"] else [])])
     if options["output"] is not None:
         others = [options[key] for key in ("groups", "protocol") if options[key]]
-        inputs = (references, *files.values(), *others)
-        check_file(options["output"], force=options["force"], inputs=inputs)
+        check_file(options["output"], force=options["force"], inputs=(*source.inputs, *others))
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
-    cohort = read(references, files, **reading_arguments(options))
+    cohort = source.cohort(protocol, options)
     narrator.say(
-        f"{cohort.n_images} images, {len(cohort.references)} references, {len(files)} models; "
-        f"protocol {protocol.name}"
+        f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.models)} "
+        f"models; protocol {protocol.name}"
     )
     evaluation = evaluate(cohort, protocol, seed=options["seed"], ci=False, jobs=options["jobs"])
     comparison = evaluation.compare(

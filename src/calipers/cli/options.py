@@ -394,7 +394,7 @@ def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def chosen_protocol(options: dict[str, Any], default: str = "coco") -> Any:
+def chosen_protocol(options: dict[str, Any], default: Any = "coco") -> Any:
     """Return the protocol of the options; a preset and a file together are an error."""
     from calipers.evaluation.protocol import Protocol
 

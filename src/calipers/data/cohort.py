@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from calipers.arrays import F64, I64, Column, joined
 from calipers.data.masks import check_array
 from calipers.data.objects import Objects, Predictions, References, image_indices
-from calipers.errors import InputError, UsageError, did_you_mean, several, shown, word
+from calipers.errors import InputError, UsageError, did_you_mean, several, shown, spelled, word
+from calipers.results.document import cohort_html
 
 if TYPE_CHECKING:
     from calipers.data.maps import Maps
@@ -57,6 +58,15 @@ class Cohort:
                     location=f"maps of {name!r}",
                     value=evidence.n_images,
                 )
+
+    def __repr__(self) -> str:
+        models = ", ".join(f"{name} ({len(table)})" for name, table in self.models.items())
+        counts = f"{self.n_images} images, {len(self.references)} references"
+        size = f"{counts}, {len(self.classes)} classes"
+        return f"<Cohort: {size}; predictions of {models}>" if models else f"<Cohort: {size}>"
+
+    def _repr_html_(self) -> str:
+        return cohort_html(self)
 
     @property
     def n_images(self) -> int:
@@ -96,6 +106,7 @@ class Cohort:
         """Return an image-level column such as ``patient``."""
         if word("the group", name) == UNIT:
             return np.arange(self.n_images)
+        name = spelled(name, self.images.groups)
         if name not in self.images.groups:
             raise UsageError(
                 f"no group column {name!r}; {did_you_mean(name, [UNIT, *self.images.groups])}"

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct, field, structs
 
-from calipers.errors import InputError, did_you_mean
+from calipers.errors import InputError, did_you_mean, spelled
 from calipers.results.schema import structure
 from calipers.results.toml import parse_toml, read_toml
 
@@ -343,6 +343,10 @@ def _matching_rows(
     instead.
     """
     candidates = list(rows)
+    if requirement.group:
+        columns = {column for row in rows for column in row["group"] or {}}
+        group = {spelled(name, columns): value for name, value in requirement.group.items()}
+        requirement = structs.replace(requirement, group=group)
     for sieve in _sieves(requirement):
         matches = [row for row in candidates if sieve.keeps(row)]
         if not matches:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import I64
-from calipers.errors import UsageError, did_you_mean, several
+from calipers.errors import UsageError, did_you_mean, several, spelled
 from calipers.kernels import ragged, resampling
 from calipers.kernels.resampling import generator
 from calipers.kernels.route import native
@@ -158,6 +158,8 @@ def units_of(
     names = [cluster] if isinstance(cluster, str) else several("cluster", cluster)
     if names == ["auto"]:
         names = ["patient" if "patient" in groups else "image"]
+    names = [spelled(name, groups) for name in names]
+    strata = spelled(strata, groups)
     for name in names:
         _check_column("cluster", name, ["image", *groups])
     if strata:

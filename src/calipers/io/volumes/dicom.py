@@ -303,7 +303,35 @@ def decode(file: BinaryIO, index: int | None = None) -> Array:
 
     # An encapsulated picture may be larger than the header of the DICOM file claims.
     warnings.simplefilter("error", Image.DecompressionBombWarning)
-    return np.asarray(pixel_array(file, index=index))
+    try:
+        return np.asarray(pixel_array(file, index=index))
+    except (RuntimeError, NotImplementedError) as error:
+        file.seek(0)
+        _require_better_decoder(file, str(getattr(file, "name", "")))
+        raise error
+
+
+def _require_better_decoder(file: BinaryIO, name: str) -> None:
+    """Raise if pixels that could not be decoded are of a kind that a missing decoder may read.
+
+    Pillow decodes some JPEG files of a transfer syntax and not others, such as those of 12 bits.
+    """
+    from pydicom.pixels import get_decoder
+
+    syntax, _, words = syntax_of(file)
+    if not syntax.is_compressed or not get_decoder(syntax).missing_dependencies:
+        return
+    hint = (
+        "a JPEG decoder is missing: pip install pylibjpeg[all]; if it still fails with it, the "
+        "file is damaged"
+    )
+    raise InputError(
+        "pixels that a decoder here can read",
+        rule="volume-codec",
+        file=name,
+        value=words,
+        hint=hint,
+    )
 
 
 def samples_of(header: Any) -> int:

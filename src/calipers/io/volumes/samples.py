@@ -300,7 +300,7 @@ def _shape_hint(reference: tuple[int, ...], prediction: tuple[int, ...]) -> str:
             return f"{prediction[-1]} channels last? Save the one with the scores"
     if len(prediction) != len(reference):
         return "one has two axes and the other has three"
-    return "to resample maps to the shape of the labels, pass resize='nearest' or 'linear'"
+    return "to resample maps to the shape of the labels: --resize nearest or linear (resize=)"
 
 
 def _check_affines(
