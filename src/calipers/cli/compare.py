@@ -103,9 +103,10 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
     --margin 0.02
     calipers compare results
     """
+    from calipers.evaluation.compare import reader_sentences
     from calipers.evaluation.evaluate import evaluate
 
-    source = source_of(references, predictions)
+    source = source_of(references, predictions, options["readers"])
     protocol = chosen_protocol(options, source.protocol)
     names, margin = metric_names(options["metrics"]), _margin(options["margin"])
     metrics = [] if names in (None, ["all"]) else list(names or [])
@@ -129,7 +130,10 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
         per_class=options["per_class"],
         progress=narrator.steps("resampling"),
     )
-    _finish(_with_ranking(comparison, evaluation, names, options), narrator, options)
+    yardstick = margin if isinstance(margin, float) else None
+    sentences = reader_sentences(evaluation, yardstick)
+    result = _with_ranking(comparison, evaluation, names, options)
+    _finish(result, sentences, narrator, options)
 
 
 def _with_ranking(
@@ -166,8 +170,10 @@ def _margin(text: str | None) -> float | dict[str, float] | None:
     return numbers.get("", numbers)
 
 
-def _finish(comparison: Any, narrator: Narrator, options: dict[str, Any]) -> None:
-    """Write and print the result."""
+def _finish(
+    comparison: Any, sentences: list[str], narrator: Narrator, options: dict[str, Any]
+) -> None:
+    """Write and print the result; ``sentences`` are on models and readers."""
     narrator.warn(comparison.warnings)
     if options["output"]:
         from calipers.results.files import write_atomically
@@ -177,6 +183,7 @@ def _finish(comparison: Any, narrator: Narrator, options: dict[str, Any]) -> Non
         click.echo(comparison.to_json())
     else:
         print_comparison(comparison)
+        print_lines(sentences)
     if options["output"]:
         narrator.say(f"written: {options['output']}")
 

@@ -44,9 +44,11 @@ from calipers.cli.options import (
 )
 from calipers.errors import CalipersError, InputError, UsageError
 from calipers.results.files import check_file, check_folder
-from calipers.show.terminal import Narrator, error_text, one_line, printable
+from calipers.show.terminal import Narrator, error_text, one_line, print_lines, printable
 from calipers.show.words import interval_text, number_text
 
+EACH = "each"  # of --readers: every reader is the reference in turn
+READER_METRICS = "F1@0.5,sensitivity@0.5,PPV@0.5,FP/image@0.5"  # readers have no scores
 LEVELS = click.Choice(["warning", "error"])  # at which `inspect` fails
 USUAL_LEVEL = 0.95  # a requirement that is met at a lower level deserves a warning
 STYLES = {"met": "green", "not met": "bold red", "not shown": "bold yellow"}
@@ -102,6 +104,8 @@ def run_evaluate(
     from calipers.io.read import read
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
+    if options["readers"] == EACH:
+        for_readers(options)
     protocol = with_named_metrics(chosen_protocol(options), options["metrics"])
     pictures, part = chosen_pictures(options), chosen_part(options)
     for name in ("multiverse", "stability"):
@@ -172,6 +176,13 @@ def run_evaluate(
     show(evaluation, narrator, options)
 
 
+def for_readers(options: dict[str, Any]) -> None:
+    """Fill in what suits readers as references in turn: a row per reader, metrics without ranks."""
+    options["by"] = tuple(dict.fromkeys((*options["by"], "reader")))
+    if not (options["preset"] or options["protocol"] or options["metrics"]):
+        options["preset"], options["metrics"] = "overview", READER_METRICS
+
+
 def chosen_pictures(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of the page; without a folder there is no page."""
     if not options["output"]:
@@ -190,9 +201,11 @@ def show(evaluation: Any, narrator: Narrator, options: dict[str, Any]) -> None:
     if options["as_json"]:
         click.echo(evaluation.to_json())
     else:
+        from calipers.evaluation.compare import reader_sentences
         from calipers.evaluation.tables import print_evaluation
 
         print_evaluation(evaluation)
+        print_lines(reader_sentences(evaluation))
     if options["output"]:
         narrator.say(f"page: {Path(options['output']) / 'report.html'}")
 

@@ -290,7 +290,7 @@ def reading_options(function: F) -> F:
         click.option(
             "--readers",
             metavar="RULE",
-            help="Several readers of one image: any, majority, or the name of one.",
+            help="Several readers of one image: any, majority, each (in turn), or the name of one.",
         ),
         click.option(
             "--reader-overlap",

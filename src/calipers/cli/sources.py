@@ -73,8 +73,12 @@ class ModelSource:
         return cohort
 
 
-def source_of(references: str, predictions: Sequence[str]) -> ModelSource:
-    """Return what the arguments of a verb are; predictions of one model cannot be compared."""
+def source_of(
+    references: str, predictions: Sequence[str], readers: str | None = None
+) -> ModelSource:
+    """Return what the arguments of a verb are; predictions of one model can be compared with
+    ``readers`` only, if each of them is the reference in turn.
+    """
     folders = named_files((references, *predictions))
     saved = [path for path in folders.values() if is_saved(path)]
     if len(saved) == len(folders):
@@ -88,7 +92,7 @@ def source_of(references: str, predictions: Sequence[str]) -> ModelSource:
             "saved results only, or none"
         )
     files = named_files(predictions)
-    if len(files) < 2:
+    if len(files) < (1 if readers == "each" else 2):
         raise _too_few(len(files))
     both = [references, *files.values()]
     if all(holds_volumes(path) for path in both):

@@ -26,6 +26,10 @@ from calipers.results.document import cohort_html
 if TYPE_CHECKING:
     from calipers.data.maps import Maps
 
+# Where every reader is the reference in turn: the readers as a model, and the column that says
+# which image the copies of an image are of. See `calipers.io.consensus`.
+OTHERS = "other readers"
+ORIGINAL = "original image"
 # `Cohort.group` accepts this name in every cohort, so no column may have it.
 UNIT = "image"
 

@@ -555,6 +555,21 @@ def _short(value: float) -> float | int | None:
     return int(short) if short == int(short) and abs(short) < 1e15 else short
 
 
+def readers_section(page: Context) -> str:
+    """Return whether models agree with the readers as these agree with each other; nothing unless
+    every reader is the reference in turn.
+    """
+    if not page.readers:
+        return ""
+    lead = (
+        "Every reader is the reference in turn. <em>other readers</em> are the readers of the same "
+        "images, judged by the same references: the yardstick for a model. Readers have no scores, "
+        "so metrics that rank by score do not do them justice."
+    )
+    sentences = "".join(f"<p>{html.text(sentence)}</p>" for sentence in page.readers)
+    return f"<p>{lead}</p>{sentences}"
+
+
 def monitor_section(page: Context) -> str:
     """Return the answer, the figures, the numbers and the methods; nothing if no monitor was
     evaluated.
@@ -591,6 +606,7 @@ def stability_section(page: Context) -> str:
 SECTIONS: tuple[tuple[str, str, Callable[[Context], str]], ...] = (
     ("data", "Data and cautions", section),
     ("maps", "Maps", sections_images.maps_section),
+    ("readers", "Readers as the yardstick", readers_section),
     ("curves", "Curves", curves_section),
     ("parts", "Why: place, shape, class", parts),
     ("classes", "Per class", classes),
