@@ -238,8 +238,9 @@ def reading_options(function: F) -> F:
             "format_",
             metavar="NAME",
             help="coco, csv, cvat, deeplesion, dicom-sr, grand-challenge, label-studio, "
-            "label-volumes, labelme, lard, luna16, nih, node21, openimages, parquet, rsna, siim, "
-            "vindr, voc, voc-results, yolo, or a format of another package. Default: detected.",
+            "label-volumes, labelme, lard, lidc, luna16, nih, nndetection, node21, openimages, "
+            "parquet, polypgen, rsna, siim, torchvision, ultralytics, vindr, voc, voc-results, "
+            "yolo, or a format of another package. Default: detected.",
         ),
         click.option("--box-format", metavar="NAME[,NAME]", help=formats),
         click.option("--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns),
