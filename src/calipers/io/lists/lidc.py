@@ -211,9 +211,9 @@ def _readers(image: Any, boxes: F64) -> Any:
     members: dict[int, list[int]] = {}
     for row, scan in enumerate(image.tolist()):
         earlier = members.setdefault(scan, [])
-        taken = [int(reader[k]) for k in earlier if _overlap(boxes[row], boxes[k])]
-        free = [number for number in range(len(READERS)) if number not in taken]
-        reader[row] = free[0] if free else min(range(len(READERS)), key=taken.count)
+        overlapping = [int(reader[k]) for k in earlier if _overlap(boxes[row], boxes[k])]
+        free = [number for number in range(len(READERS)) if number not in overlapping]
+        reader[row] = free[0] if free else min(range(len(READERS)), key=overlapping.count)
         earlier.append(row)
     return reader
 

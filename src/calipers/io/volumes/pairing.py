@@ -37,6 +37,7 @@ from calipers.io.volumes.volume import DEFAULT, Limits, Volume
 LISTS = (".txt", ".lst", ".csv", ".tsv")
 SLOT = "{name}"
 # How nnU-Net names the channels of an image, and the archive of its softmax.
+OF_NNUNET = ("plans.json", "dataset.json", ".pkl")  # files beside its predictions
 CHANNEL, FIRST_CHANNEL, ARCHIVE = re.compile(r"_\d{4}$"), "_0000", ".npz"
 Matcher = Callable[[str], str | None]
 
@@ -440,8 +441,8 @@ def list_samples(
     absolute; the user wrote them, so they may lead anywhere.
 
     As nnU-Net names files, ``case_0000`` is the first channel of the image ``case`` where all
-    images end so, and of ``case.npz`` beside another file of that name, the archive holds the
-    softmax: it is read only if ``softmax`` says so.
+    images end so. In a folder of its predictions ``case.npz`` beside ``case.nii.gz`` holds the
+    softmax, and is read instead of it only if ``softmax`` says so.
     """
     if pattern is not None and pattern.count(SLOT) < 1:
         raise UsageError(
@@ -462,7 +463,9 @@ def _in_folder(folder: Path, role: str, pattern: str | None, softmax: bool) -> S
     if not paths:
         raise _nothing(folder, role, listing.files)
     n_paths = len(paths)
-    paths = _without_twins(paths, softmax)
+    # Elsewhere two files of one name are a mistake.
+    if any(name.endswith(OF_NNUNET) for name in listing.files):
+        paths = _without_twins(paths, softmax)
     if role == "images" and pattern is None:
         paths, pattern = _first_channels(paths)
     files, strange = _by_name(paths.items(), _matcher(pattern), str(folder))
