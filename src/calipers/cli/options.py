@@ -164,6 +164,11 @@ def page_options(images: str, redact: str) -> Callable[[F], F]:
     """Add the options that say which pictures and names the page shows."""
     options = (
         images_option(images),
+        click.option(
+            "--image-pattern",
+            metavar="NAMES",
+            help="Names of the files in --images, such as {name}_ct.nii.gz.",
+        ),
         click.option("--no-images", is_flag=True, help="Write the page without pictures."),
         click.option("--redact", is_flag=True, help=redact),
     )
@@ -390,7 +395,12 @@ def picture_arguments(options: dict[str, Any], output: Path | None) -> dict[str,
     """Take the options of pictures as keywords of `Evaluation.report`; ``output`` is the folder
     that is written to.
     """
-    images = options["images"]
+    images, pattern = options["images"], options["image_pattern"]
+    if pattern is not None and (images is None or "{name}" not in pattern):
+        raise UsageError(
+            "--image-pattern says how files in --images DIR are called, with {name} in place of "
+            "the name of the image: give both"
+        )
     if images is not None:
         if options["no_images"]:
             raise UsageError("--images and --no-images exclude each other")
@@ -404,6 +414,8 @@ def picture_arguments(options: dict[str, Any], output: Path | None) -> dict[str,
             raise InputError(
                 "an output that is not an input", rule="output-in-input", file=images, hint=hint
             )
+        if pattern is not None:
+            images = str(Path(images) / pattern)
     pictures = not options["no_images"] and not options["redact"]
     return {"images": images, "pictures": pictures, "redact": options["redact"]}
 
