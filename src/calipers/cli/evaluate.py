@@ -128,7 +128,7 @@ def run_evaluate(
         from calipers.pictures.files import PictureFiles
 
         # A folder without the pictures is reported before the work, not after it.
-        PictureFiles.of(Path(options["images"]), cohort)
+        PictureFiles.of(Path(pictures["images"]), cohort)
     narrator.say(
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} "
         f"classes; protocol {protocol.name}"
@@ -329,6 +329,11 @@ def _repair(checkup: Checkup, options: dict[str, Any]) -> None:
     "--predictions", metavar="PREDS", help="Convert these predictions instead of the references."
 )
 @writing_options("OUTPUT")
+@click.option(
+    "--integer-ids",
+    is_flag=True,
+    help="COCO for other tools: images are numbered, with their id as file_name.",
+)
 @reading_options
 @output_options
 def convert(references: str, output: str, **options: Any) -> None:
@@ -357,7 +362,14 @@ def convert(references: str, output: str, **options: Any) -> None:
         check_file(output, force=options["force"], inputs=inputs)
     cohort = read(references, prediction_files, **reading_arguments(options))
     what = next(iter(prediction_files), "references")
-    write(cohort, target, what=what, format=options["to"], box_format=options["to_box_format"])
+    write(
+        cohort,
+        target,
+        what=what,
+        format=options["to"],
+        box_format=options["to_box_format"],
+        integer_ids=options["integer_ids"],
+    )
     table = cohort.models[what] if prediction_files else cohort.references
     notes = [*cohort.intake.notes, *left_out(table, format_name)]
     notes += lost_in_folder(cohort, table, format_name)

@@ -189,6 +189,7 @@ def run_maps(
         groups=options["groups"],
         pattern=options["pattern"],
         reference_pattern=options["reference_pattern"],
+        image_pattern=options["image_pattern"],
         missing=options["missing"],
         resize=options["resize"],
         channel=options["channel"],

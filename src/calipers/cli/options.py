@@ -164,6 +164,11 @@ def page_options(images: str, redact: str) -> Callable[[F], F]:
     """Add the options that say which pictures and names the page shows."""
     options = (
         images_option(images),
+        click.option(
+            "--image-pattern",
+            metavar="NAMES",
+            help="Names of the files in --images, such as {name}_ct.nii.gz.",
+        ),
         click.option("--no-images", is_flag=True, help="Write the page without pictures."),
         click.option("--redact", is_flag=True, help=redact),
     )
@@ -245,8 +250,9 @@ def reading_options(function: F) -> F:
             "format_",
             metavar="NAME",
             help="coco, csv, cvat, deeplesion, dicom-sr, grand-challenge, label-studio, "
-            "label-volumes, labelme, lard, luna16, nih, node21, openimages, parquet, rsna, siim, "
-            "vindr, voc, voc-results, yolo, or a format of another package. Default: detected.",
+            "label-volumes, labelme, lard, lidc, luna16, nih, nndetection, node21, openimages, "
+            "parquet, polypgen, rsna, siim, torchvision, ultralytics, vindr, voc, voc-results, "
+            "yolo, or a format of another package. Default: detected.",
         ),
         click.option("--box-format", metavar="NAME[,NAME]", help=formats),
         click.option("--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns),
@@ -397,7 +403,12 @@ def picture_arguments(options: dict[str, Any], output: Path | None) -> dict[str,
     """Take the options of pictures as keywords of `Evaluation.report`; ``output`` is the folder
     that is written to.
     """
-    images = options["images"]
+    images, pattern = options["images"], options["image_pattern"]
+    if pattern is not None and (images is None or "{name}" not in pattern):
+        raise UsageError(
+            "--image-pattern says how files in --images DIR are called, with {name} in place of "
+            "the name of the image: give both"
+        )
     if images is not None:
         if options["no_images"]:
             raise UsageError("--images and --no-images exclude each other")
@@ -411,6 +422,8 @@ def picture_arguments(options: dict[str, Any], output: Path | None) -> dict[str,
             raise InputError(
                 "an output that is not an input", rule="output-in-input", file=images, hint=hint
             )
+        if pattern is not None:
+            images = str(Path(images) / pattern)
     pictures = not options["no_images"] and not options["redact"]
     return {"images": images, "pictures": pictures, "redact": options["redact"]}
 
