@@ -139,6 +139,7 @@ def _intake(
     n_used: int,
     notes: list[str],
 ) -> FileIntake:
+    input_file.require_unchanged()
     return FileIntake(
         file=input_file.file,
         role=role,

@@ -273,7 +273,7 @@ def _load(path: Path) -> Any:
     if require_file(path).stat().st_size > MAX_BYTES:
         size = path.stat().st_size
         raise InputError(f"at most {MAX_BYTES} bytes", rule="too-large", file=str(path), value=size)
-    data = bytes(open_source(path).data)
+    data = open_source(path).data[:]
     if depth(data) > MAX_DEPTH:
         raise InputError(
             f"at most {MAX_DEPTH} brackets inside each other", rule="depth", file=str(path)
@@ -433,7 +433,7 @@ def _intake(cohort: StoredCohort, quarantine_file: InputFile | None, file: str) 
 
 def _quarantined(input_file: InputFile) -> list[Quarantined]:
     records = []
-    for k, line in enumerate(bytes(input_file.data).splitlines(), start=1):
+    for k, line in enumerate(input_file.data[:].splitlines(), start=1):
         try:
             entry: Any = json.loads(line) if depth(line) <= MAX_DEPTH else None
         except ValueError as error:
