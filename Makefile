@@ -15,7 +15,7 @@ ONLY ?=
 # A changed dependency list or native kernel makes the next target install again; otherwise the stamps say "done".
 SOURCES := pyproject.toml $(wildcard setup.py src/calipers/kernels/native/*.cpp src/calipers/kernels/native/*.h)
 
-.PHONY: help demo test test-page test-slow fuzz check bench coverage sanitize docs clean
+.PHONY: help demo test test-page test-train test-slow fuzz check bench coverage sanitize docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -31,8 +31,11 @@ test: $(VENV)/.stamp-test ## run the tests, in two processes
 test-page: $(VENV)/.stamp-test ## run the tests of the report in a browser; without one they fail
 	@CALIPERS_BROWSER=required $(BIN)/python -m pytest tests/browser $(ARGS)
 
+test-train: $(VENV)/.stamp-test $(VENV)/.stamp-train ## install PyTorch and run the tests of networks, also the long ones
+	@$(BIN)/python -m pytest tests/training -m "slow or not slow" $(ARGS)
+
 test-slow: $(VENV)/.stamp-test ## run the long tests, which `make test` leaves out
-	@$(BIN)/python -m pytest -m slow $(ARGS)
+	@$(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile=thorough $(ARGS)
 
 fuzz: $(VENV)/.stamp-test ## attack readers and constructors with damaged inputs, without end (ARGS="csv toml")
 	@$(BIN)/python tests/fuzz/__main__.py $(ARGS)

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent
 MATRIX = ROOT / "docs" / "validation" / "traceability.md"
 PARTS = ROOT / "docs" / "validation" / "parts.md"
 ROW = re.compile(r"^\| ([A-Z]{3}-\d+) \| (.+) \| (.+) \|$", re.MULTILINE)
-RUNTIME_EXTRAS = ("frames", "mixed", "volumes", "dicom", "mpl", "studies", "train")
+RUNTIME_EXTRAS = ("frames", "mixed", "volumes", "dicom", "mpl", "studies", "dask", "train")
 
 
 def requirements() -> list[tuple[str, list[str]]]:

@@ -92,6 +92,7 @@ INTERVALS = (
 # Formats of references and predictions, in the order in which they are asked whether they recognise
 # a file: the general ones last.
 FORMATS: Mapping[str, str] = {
+    "dicom-sr": "calipers.io.annotations.dicom_sr:DicomReportReader",
     "parquet": "calipers.io.tables.parquet:ParquetReader",
     "labelme": "calipers.io.annotations.labelme:LabelMeReader",
     "label-studio": "calipers.io.annotations.label_studio:LabelStudioReader",
@@ -110,6 +111,7 @@ FORMATS: Mapping[str, str] = {
     "cvat": "calipers.io.annotations.cvat:CvatReader",
     "voc-results": "calipers.io.annotations.voc_results:VocResultsReader",
     "yolo": "calipers.io.annotations.yolo:YoloReader",
+    "label-volumes": "calipers.io.volumes.labels:LabelVolumesReader",
     "csv": "calipers.io.tables.delimited:DelimitedReader",
 }
 

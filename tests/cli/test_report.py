@@ -10,10 +10,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from stored import seal
 
 from calipers.evaluation.result import Evaluation
 from calipers.results.files import sha256_of
+from stored import seal
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -26,6 +27,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 
+from calipers.cli.engine import check_plan, chosen_part, chosen_workers, kept_blocks, part_option
 from calipers.cli.options import (
     check_output,
     chosen_protocol,
@@ -52,6 +54,9 @@ WIDEST = 40  # of a column: a longer name pushes its own line only
 
 if TYPE_CHECKING:
     from calipers.doctor.checkup import Checkup
+    from calipers.doctor.remedies import Inputs
+    from calipers.doctor.symptoms import Symptom
+    from calipers.engine.store import Store
     from calipers.io.saved.folder import Stored
     from calipers.results.requirements import Outcome, Requirements
 
@@ -75,6 +80,7 @@ if TYPE_CHECKING:
 )
 @picture_options
 @reading_options
+@part_option
 @output_options
 def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Evaluate predictions against references.
@@ -84,11 +90,23 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
     \b
     calipers evaluate refs.json ours=a.json theirs=b.json --preset overview -o results
     """
+    run_evaluate(references, predictions, **options)
+
+
+def run_evaluate(
+    references: str, predictions: tuple[str, ...], *, store: Store | None = None, **options: Any
+) -> None:
+    """Do what `calipers evaluate` does; ``store`` holds the blocks of parts that were matched."""
+    from calipers.evaluation.collect import collect_part, collection_plan, spans
     from calipers.evaluation.evaluate import evaluate as run
     from calipers.io.read import read
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
-    protocol, pictures = chosen_protocol(options), chosen_pictures(options)
+    protocol, pictures, part = (
+        chosen_protocol(options),
+        chosen_pictures(options),
+        chosen_part(options),
+    )
     for name in ("multiverse", "stability"):
         if options[name] and (not options["output"] or len(predictions) < 2):
             raise UsageError(
@@ -100,7 +118,8 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
         if options["groups"]:
             inputs.append(options["groups"])
         # Before anything is read: a long run must not end with a folder that cannot be written.
-        check_output(options["output"], options["force"], tuple(inputs))
+        # The folder of a part may hold what an earlier run of it finished.
+        check_output(options["output"], options["force"] or part is not None, tuple(inputs))
     cohort = read(references, named_files(predictions), **reading_arguments(options))
     if options["images"] is not None:
         from calipers.pictures.files import PictureFiles
@@ -111,28 +130,48 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} "
         f"classes; protocol {protocol.name}"
     )
-    evaluation = run(
-        cohort,
-        protocol,
-        seed=options["seed"],
-        ci=not options["no_ci"],
-        by=tuple(dict.fromkeys(options["by"])),
-        jobs=options["jobs"],
-        progress=narrator.steps("matching", "resampling"),
-    )
-    narrator.warn(evaluation.warnings)
-    if options["output"]:
-        command = click.get_current_context().obj or ()
-        evaluation.save(
-            options["output"],
-            force=options["force"],
-            command=command,
-            started=start,
-            multiverse=options["multiverse"],
-            stability=options["stability"],
-            step=narrator.doing,
-            **pictures,
+    command = click.get_current_context().find_root().obj or ()
+    with ExitStack() as stack:
+        jobs, executor = stack.enter_context(chosen_workers(options, processes=False))
+        plan = collection_plan(cohort, protocol, command)
+        if store is not None:
+            check_plan(store, plan)
+        # A single block is done at once: there is nothing to go on from.
+        elif part is not None or (options["output"] and len(spans(cohort.n_images)) > 1):
+            store = stack.enter_context(kept_blocks(plan, options, part))
+        progress = narrator.steps("matching", "resampling")
+        if part is not None and store is not None:
+            number = collect_part(
+                cohort, protocol, store, workers=jobs, executor=executor, progress=progress
+            )
+            narrator.say(f"part {part}: {number} of {plan.n_blocks} blocks are kept")
+            click.echo(options["output"])
+            return
+        evaluation = run(
+            cohort,
+            protocol,
+            seed=options["seed"],
+            ci=not options["no_ci"],
+            by=tuple(dict.fromkeys(options["by"])),
+            jobs=jobs,
+            executor=executor,
+            store=store,
+            progress=progress,
         )
+        narrator.warn(evaluation.warnings)
+        if options["output"]:
+            evaluation.save(
+                options["output"],
+                force=options["force"],
+                command=command,
+                started=start,
+                multiverse=options["multiverse"],
+                stability=options["stability"],
+                step=narrator.doing,
+                **pictures,
+            )
+            if store is not None and not store.read_only:
+                store.remove()
     show(evaluation, narrator, options)
 
 
@@ -189,6 +228,8 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
     """
     from calipers import __version__
     from calipers.doctor.checkup import check_files
+    from calipers.doctor.remedies import Inputs
+    from calipers.doctor.volume_folders import are_volumes
     from calipers.evaluation.result import cohort_counts
 
     files = named_files(predictions)
@@ -196,6 +237,8 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
     if options["repair"] is not None:
         inputs = [references, *files.values()]
         check_file(options["repair"], force=options["force"], inputs=inputs)
+    if options["format_"] is None and are_volumes(references, files):
+        return _inspect_volumes(Inputs(references, files, reading.pop("groups"), reading), options)
     checkup = check_files(references, files, reading.pop("groups"), **reading)
     if options["as_json"]:
         document = {
@@ -213,12 +256,42 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
         return 0
     if options["strict"] and checkup.refused:
         return InputError.exit_code
-    levels = {symptom.level for symptom in checkup.findings}
-    broken = "error" in levels or checkup.cohort.intake.quarantined > 0
-    has_notes = "warning" in levels or bool(checkup.cohort.intake.notes)
+    intake = checkup.cohort.intake
+    return _failure(options, checkup.findings, intake.quarantined > 0, bool(intake.notes))
+
+
+def _failure(
+    options: dict[str, Any], findings: Sequence[Symptom], has_broken: bool, has_notes: bool
+) -> int:
+    """Return 1 if there is something that --fail-on names."""
+    levels = {symptom.level for symptom in findings}
+    is_broken = "error" in levels or has_broken
     # Without --fail-on nothing that could be read is a failure.
-    failures = {"error": broken, "warning": broken or has_notes}
+    failures = {"error": is_broken, "warning": is_broken or "warning" in levels or has_notes}
     return int(failures.get(options["fail_on"], False))
+
+
+def _inspect_volumes(inputs: Inputs, options: dict[str, Any]) -> int:
+    """Show what is wrong with folders of volumes."""
+    from calipers import __version__
+    from calipers.doctor.volume_folders import check_volumes
+
+    if options["repair"] is not None:
+        raise UsageError("--repair rewrites files of boxes; volumes are left as they are")
+    checkup = check_volumes(inputs)
+    if options["as_json"]:
+        document = {
+            "schema": "calipers.inspect/1",
+            "calipers": __version__,
+            "cohort": checkup.counts,
+            "warnings": checkup.notes,
+        }
+        click.echo(json.dumps({**document, **checkup.as_dict()}))
+    else:
+        click.echo(printable("\n".join(checkup.lines())))
+    if options["strict"] and checkup.refused:
+        return InputError.exit_code
+    return _failure(options, checkup.findings, False, bool(checkup.notes))
 
 
 def _repair(checkup: Checkup, options: dict[str, Any]) -> None:

@@ -24,8 +24,11 @@ from calipers.registry import INTERVALS
 F = TypeVar("F", bound=Callable[..., Any])
 SCALES = click.Choice(["unit", "raw"])
 MASKS = click.Choice(["auto", "required", "ignore"])
+LABEL_MEANINGS = ("classes", "instances", "nonzero")
+MISSING_VOLUMES = ("error", "empty")
 ON_OFF = click.Choice(["on", "off"])
 OUTSIDE = click.Choice(["keep", "clip", "refuse"])
+ENGINES = click.Choice(["local", "dask"])
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 SHARE_OR_BOUND = click.FloatRange(0, 1)
 BLOCKS = "Blocks of images, or samples, processed at a time; results do not depend on it."
@@ -140,6 +143,18 @@ def jobs_option(
     return click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help=help)
 
 
+def engine_option(function: F) -> F:
+    """Declare --engine."""
+    text = "Where the work runs: local (default), or dask for a cluster."
+    return click.option("--engine", type=ENGINES, default="local", help=text)(function)
+
+
+def scheduler_option(function: F) -> F:
+    """Declare --scheduler."""
+    text = "Dask scheduler, such as tcp://HOST:8786; default: one on this machine."
+    return click.option("--scheduler", metavar="ADDRESS", help=text)(function)
+
+
 def images_option(help: str) -> Callable[[F], F]:
     """Declare --images; ``help`` says what the pictures are for."""
     return click.option("--images", metavar="DIR", help=help)
@@ -222,9 +237,9 @@ def reading_options(function: F) -> F:
             "--format",
             "format_",
             metavar="NAME",
-            help="coco, csv, cvat, deeplesion, grand-challenge, label-studio, labelme, lard, "
-            "luna16, nih, node21, openimages, parquet, rsna, siim, vindr, voc, voc-results, yolo, "
-            "or a format of another package. Default: detected.",
+            help="coco, csv, cvat, deeplesion, dicom-sr, grand-challenge, label-studio, "
+            "label-volumes, labelme, lard, luna16, nih, node21, openimages, parquet, rsna, siim, "
+            "vindr, voc, voc-results, yolo, or a format of another package. Default: detected.",
         ),
         click.option("--box-format", metavar="NAME[,NAME]", help=formats),
         click.option("--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns),
@@ -280,7 +295,46 @@ def reading_options(function: F) -> F:
             help="IoU from which boxes of different readers are one finding (0.5).",
         ),
     )
-    return added(options, function)
+    return added((*options, *LABEL_OPTIONS), function)
+
+
+# How label images and volumes become objects.
+LABEL_OPTIONS = (
+    click.option(
+        "--labels",
+        type=click.Choice(LABEL_MEANINGS),
+        default="classes",
+        help="Label volumes: values are classes (default) or instances; or nonzero is one class.",
+    ),
+    click.option(
+        "--scores",
+        metavar="[MODEL=]TABLE",
+        multiple=True,
+        help="Scores of predicted label volumes: a table with image, label and score.",
+    ),
+    click.option(
+        "--segment", metavar="N", type=click.IntRange(min=1), help="Segment of DICOM segmentations."
+    ),
+    click.option(
+        "--pattern", metavar="NAMES", help="Names of predicted volumes, such as {name}_pred.nii.gz."
+    ),
+    click.option(
+        "--reference-pattern",
+        metavar="NAMES",
+        help="Names of reference volumes, such as {name}_seg.nii.gz.",
+    ),
+    click.option(
+        "--missing-volumes",
+        type=click.Choice(MISSING_VOLUMES),
+        default="error",
+        help="References without a predicted volume: error (default), or empty.",
+    ),
+    click.option(
+        "--geometry",
+        metavar="DIR",
+        help="Images on whose grids DICOM segmentations lie that lack empty slices.",
+    ),
+)
 
 
 def evaluation_options(presets: str) -> Callable[[F], F]:
@@ -302,12 +356,8 @@ def evaluation_options(presets: str) -> Callable[[F], F]:
         ),
         protocol_seed_option,
         jobs_option(BLOCKS),
-        click.option(
-            "--engine",
-            type=click.Choice(["local"]),
-            default="local",
-            help="Where the work runs; only local.",
-        ),
+        engine_option,
+        scheduler_option,
         no_ci_option(),
         force_option(REPLACE_RESULTS),
     )
@@ -374,7 +424,32 @@ def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "outside": options["outside"],
         "readers": options["readers"],
         "reader_overlap": options["reader_overlap"],
+        "labels": options["labels"],
+        "scores": score_tables(options["scores"]),
+        "segment": options["segment"],
+        "pattern": options["pattern"],
+        "reference_pattern": options["reference_pattern"],
+        "missing_volumes": options["missing_volumes"],
+        "geometry": options["geometry"],
     }
+
+
+def score_tables(texts: Sequence[str]) -> str | dict[str, str] | None:
+    """Return the table of ``scores.csv``, or those of models, of ``ours=scores.csv``."""
+    if not texts:
+        return None
+    if len(texts) == 1 and ("=" not in texts[0] or Path(texts[0]).exists()):
+        return texts[0]
+    tables = {}
+    for text in texts:
+        model, _, table = text.partition("=")
+        if not table:
+            raise UsageError(
+                f"--scores {text} and a second --scores contradict each other: "
+                "write MODEL=TABLE for each model"
+            )
+        tables[model] = table
+    return tables
 
 
 def chosen_protocol(options: dict[str, Any], default: str = "coco") -> Any:

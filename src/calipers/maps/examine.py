@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,13 @@ from calipers.data.cohort import Cohort, Images, Intake
 from calipers.data.maps import BINS, COUNTED, Histograms, Maps, Sample, measured
 from calipers.data.masks import Masks, no_masks
 from calipers.data.objects import Predictions, References
-from calipers.evaluation.collect import in_order
+from calipers.engine.work import in_order
 from calipers.kernels import ragged, voxel_ranking, voxels
 from calipers.kernels.voxel_ranking import RankingFigures, Sides, VoxelOverlap
 from calipers.metrics.maps import AXES, MapSettings, Measure, Tables, value_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 Scores = NDArray[np.floating]
 Pair = tuple[float, float]
@@ -55,7 +58,7 @@ def examine(sample: Sample, plan: MapPlan) -> Examined:
     voxel_list = expanded(references.masks)
     models = {}
     for model, scores in sample.maps.items():
-        view = MapView(scores, positive, voxel_list, voxels)
+        view = MapView(scores, positive, voxel_list, voxels, sample.objects.get(model))
         models[model] = _examined_map(view, plan, plan.thresholds[model])
     return Examined(sample.name, sample.size, sample.spacing, sample.groups, references, models)
 
@@ -93,17 +96,23 @@ class MapPlan:
     thresholds: Mapping[str, float]  # model -> the score from which on a voxel is part of an object
     # whether every value of the labels is an object; else they are components
     instances: bool = False
+    predicted_instances: bool = False  # the same of predicted labels, where there are any
     keep: bool = False  # whether the scores of all voxels are handed on, for values without bins
 
 
 def _examined_map(view: MapView, plan: MapPlan, threshold: float) -> ExaminedMap:
     soft = [measure for measure in plan.measures if measure.quantity == "softIoU"]
+    if view.labels is None:
+        objects = predictions_of(view.scores, threshold, plan.settings)
+    else:
+        masks = _masks_of(view.labels, plan.settings, instances=plan.predicted_instances)
+        objects = scored_objects(view.scores, masks, plan.settings)
     voxel_scores = None
     if plan.keep:
         flat = view.scores.reshape(-1)
         voxel_scores = (flat[view.objects.index], view.scores[~view.positive], view.objects.owner)
     return ExaminedMap(
-        objects=predictions_of(view.scores, threshold, plan.settings),
+        objects=objects,
         histogram=histogram(view),
         sums=sums(view, plan.measures, plan.settings.slices),
         soft={measure.key: soft_measures(view, measure) for measure in soft},
@@ -112,14 +121,25 @@ def _examined_map(view: MapView, plan: MapPlan, threshold: float) -> ExaminedMap
 
 
 def work_on_samples(
-    load: Iterable[Callable[[], Sample]], work: Callable[[Sample], Any], jobs: int
+    load: Iterable[Callable[[], Sample]],
+    work: Callable[[Sample], Any],
+    jobs: int,
+    *,
+    executor: Executor | None = None,
 ) -> Iterator[Any]:
-    """Yield the work on every sample, in order; at most ``jobs`` samples are in memory at once."""
+    """Yield the work on every sample, in order; at most ``jobs`` samples are in memory at once.
 
-    def load_and_work(one: Callable[[], Sample]) -> Any:
-        return work(one())
+    An executor gets twice as many, so that no worker waits for the next sample.
+    """
+    tasks = ((one, work) for one in load)
+    ahead = jobs if executor is None else 2 * jobs
+    return in_order(_loaded_and_worked, tasks, workers=jobs, executor=executor, ahead=ahead)
 
-    return in_order(load_and_work, load, workers=jobs, ahead=jobs)
+
+def _loaded_and_worked(task: tuple[Callable[[], Sample], Callable[[Sample], Any]]) -> Any:
+    # A function of the module, because closures cannot be sent to other processes.
+    load, work = task
+    return work(load())
 
 
 @dataclass(frozen=True)
@@ -144,11 +164,14 @@ def references_of(
     """Return the objects of a label array: its values, or the connected components of what is not
     0.
     """
-    if instances:
-        masks = Masks.from_labels(labels)
-    else:
-        masks = Masks.from_components(labels, settings.connectivity)
+    masks = _masks_of(labels, settings, instances=instances)
     return SampleObjects(masks, masks.boxes(), masks.centroids(), np.ones(len(masks)))
+
+
+def _masks_of(labels: NDArray[np.integer], settings: MapSettings, *, instances: bool) -> Masks:
+    if instances:
+        return Masks.from_labels(labels)
+    return Masks.from_components(labels, settings.connectivity)
 
 
 def predictions_of(
@@ -156,6 +179,13 @@ def predictions_of(
 ) -> SampleObjects:
     """Return the connected components of the voxels whose score is at least the threshold."""
     masks = Masks.from_components(scores >= threshold, settings.connectivity)
+    return scored_objects(scores, masks, settings)
+
+
+def scored_objects(
+    scores: NDArray[np.floating], masks: Masks, settings: MapSettings
+) -> SampleObjects:
+    """Return the predicted objects of these masks, with their scores on the map."""
     # Small ones are counted, so that the report can say what was left out.
     large = masks.voxels >= settings.least
     small = len(masks) - int(large.sum())
@@ -194,6 +224,8 @@ class MapView:
     positive: Flags  # of the same shape
     objects: Expanded  # the voxels of the references
     voxels: I64  # (n,) of every reference
+    # of predicted objects, of the same shape; None: objects are cut out of the scores
+    labels: NDArray[np.integer] | None = None
 
     @cached_property
     def soft_sums(self) -> voxel_ranking.SoftSums:
@@ -394,19 +426,25 @@ class ExactScores:
         self._bytes = 0
         self.given_up = not needed  # whether scores need not be handed over
 
-    def add(self, model: str, scores: tuple[Scores, Scores, I64]) -> None:
+    def add(self, model: str, scores: tuple[Scores, Scores, I64] | None) -> None:
         """Take the voxels of one sample: scores of positive and negative ones, and of the former,
-        the object.
+        the object. None comes from a run that had given up: its samples alone were too many.
         """
         if self.given_up:
             return
+        if scores is None:
+            self._give_up()
+            return
         self._bytes += sum(part.nbytes for part in scores)
         if self._bytes > MOST_BYTES:
-            # All or nothing: values of some samples would pass for those of all.
-            self.given_up = True
-            self._parts.clear()
+            self._give_up()
             return
         self._parts.setdefault(model, []).append(scores)
+
+    def _give_up(self) -> None:
+        # All or nothing: values of some samples would pass for those of all.
+        self.given_up = True
+        self._parts.clear()
 
     def values(self, model: str, measures: Sequence[Measure], batch: int) -> ExactValues | None:
         """Return the values of the measures on all voxels of the data set and of every batch of

@@ -9,15 +9,13 @@ are, `kernels.boxes` lists who could belong to whom, and `kernels.assignment` de
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calipers import registry
-from calipers.arrays import Flags
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions, References
 from calipers.kernels import assignment, boxes
@@ -108,16 +106,14 @@ def _rules(
     first = views[0]
     # Sizes come as a few distinct ranges: areas are compared once for each, not for every view.
     ranges = list(dict.fromkeys(view.size for view in views))
-
-    def outside(area: NDArray[np.float64]) -> Flags:
-        return np.stack([(area < low) | (area > high) for low, high in ranges])
-
     return assignment.Rules(
         assignment=first.assignment,
         cutoffs=np.array([criterion.cutoff(view.threshold, strict=view.strict) for view in views]),
         size=np.array([ranges.index(view.size) for view in views]),
-        ignored=outside(references.area) | references.ignore,
-        outside=outside(predictions.area),
+        ranges=np.array(ranges, np.float64),
+        reference_area=references.area,
+        prediction_area=predictions.area,
+        ignore=references.ignore,
         crowd=references.crowd,
     )
 
@@ -138,7 +134,7 @@ class MatchRecipe:
         """What two recipes must share to be served by one matching."""
         first = self.views[0]
         # What may differ between merged recipes is set to one value; all else must agree.
-        return ("matches", replace(first, threshold=0.0, strict=False, size=(0.0, np.inf)))
+        return ("matches", first._replace(threshold=0.0, strict=False, size=(0.0, np.inf)))
 
     def merge(self, other: MatchRecipe) -> MatchRecipe:
         """Return the recipe that serves both."""

@@ -83,6 +83,7 @@ class Request:
     role: Role = "map"
     member: str | None = None  # of an archive
     segment: int | None = None  # of a DICOM segmentation
+    channel: int | None = None  # of a file whose first axis counts channels
     limits: Limits = DEFAULT
 
     @property
@@ -110,6 +111,8 @@ class Volume:
     codes: str | None = None
     notes: tuple[str, ...] = ()
     parts: tuple[str, ...] = field(default=(), repr=False)  # files of a series; empty = one file
+    channel: int | None = None  # the only channel of its file that this is
+    sparse: bool = False  # whether slices without anything in them may be missing
 
     @property
     def dimensions(self) -> int:
@@ -201,7 +204,7 @@ def check_extent(shape: tuple[int, ...], each: int, file: str, limits: Limits) -
     """
     if not 2 <= len(shape) <= limits.axes:
         expected = "two or three axes" if limits.axes == 3 else f"two to {limits.axes} axes"
-        hint = f"one channel or time point per file, {expected}"
+        hint = f"one channel or time point per file, {expected}; maps choose one with --channel N"
         raise InputError(
             expected, rule="volume-shape", file=file, value=shape_text(shape), hint=hint
         )
