@@ -143,6 +143,7 @@ def _intake(
     n_used: int,
     notes: list[str],
 ) -> FileIntake:
+    input_file.require_unchanged()
     sha256, n_bytes = part.contents or (input_file.sha256, input_file.size)
     return FileIntake(
         file=input_file.file,
