@@ -94,6 +94,7 @@ ROLES = {
     "figures": "a result as figures",
     "words": "a result in sentences",
     "page": "a result as HTML",
+    "plan": "what a run will do, before it does it",
     "study": "a study: its parts in order",
     "data": "a study: what it runs on",
     "experiments": "a study: what it runs",

@@ -193,7 +193,7 @@ def _report(file: InputFile, name: str) -> _Report:
     from calipers.io.volumes.volume import guarded
 
     with guarded(file.file), silent_logs():
-        stream = BytesIO(bytes(file.data))
+        stream = BytesIO(file.data[:])
         # Only for the size of a deflated report: reports have no pixels.
         require_decoder(stream, file.file)
         stream.seek(0)

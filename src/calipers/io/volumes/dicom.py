@@ -311,7 +311,12 @@ def decode(file: BinaryIO, index: int | None = None) -> Array:
     file.seek(0)
     # pydicom looks for the pixels of a file before it unpacks it; its size was checked before.
     source = dcmread(file) if syntax == DEFLATED else file
-    return np.asarray(pixel_array(source, index=index))
+    try:
+        return np.asarray(pixel_array(source, index=index))
+    except (RuntimeError, NotImplementedError) as error:
+        file.seek(0)
+        _require_better_decoder(file, str(getattr(file, "name", "")))
+        raise error
 
 
 def _transfer_syntax(file: BinaryIO) -> Any:
@@ -322,6 +327,29 @@ def _transfer_syntax(file: BinaryIO) -> Any:
     read_preamble(file, False)
     meta = read_dataset(file, False, True, stop_when=lambda tag, vr, length: tag.group != 2)
     return meta.TransferSyntaxUID
+
+
+def _require_better_decoder(file: BinaryIO, name: str) -> None:
+    """Raise if pixels that could not be decoded are of a kind that a missing decoder may read.
+
+    Pillow decodes some JPEG files of a transfer syntax and not others, such as those of 12 bits.
+    """
+    from pydicom.pixels import get_decoder
+
+    syntax, _, words = syntax_of(file, name)
+    if not syntax.is_compressed or not get_decoder(syntax).missing_dependencies:
+        return
+    hint = (
+        "a JPEG decoder is missing: pip install pylibjpeg[all]; if it still fails with it, the "
+        "file is damaged"
+    )
+    raise InputError(
+        "pixels that a decoder here can read",
+        rule="volume-codec",
+        file=name,
+        value=words,
+        hint=hint,
+    )
 
 
 def samples_of(header: Any) -> int:
