@@ -387,7 +387,7 @@ def reference_table(
     if not 0.0 < cuts[0] < cuts[1]:
         raise UsageError(f"two areas separate the sizes, the smaller first, not {cuts}")
     # All sizes: the sizes are columns of the table, not a filter.
-    view = View() if view is None else view._replace(size=(0.0, float("inf")))
+    view = View() if view is None else replace(view, size=(0.0, float("inf")))
     criterion: Criterion = registry.resolve("criterion", view.criterion)
     if criterion.distance or criterion.yes_no or criterion.none != 0.0:
         raise UsageError(
