@@ -31,7 +31,7 @@ def test_the_page(tmp_path, monkeypatch):
     train[train.index("--subsets") + 1] = "2"
     assert run(train) == 0
     record = json.loads(Path("runs/run.json").read_text())
-    assert all(model["test_auc"] > 0.98 for model in record["models"])
+    assert all(model["test"] > 0.98 for model in record["models"])
     assert run(predict) == 0
     files = [str(path) for path in sorted(Path("maps").glob("subset-*.npz"))]
     words = [word for word in stability[1:] if word != "maps/subset-*.npz"]
