@@ -132,7 +132,7 @@ class MilTask:
         area = bag_auc(order, positive)
         if area is None:
             return {"score": -loss, "loss": loss}
-        return {"score": area, "loss": loss, "auc": area}
+        return {"score": area, "loss": loss, "AUC": area}
 
 
 def maps_of(
