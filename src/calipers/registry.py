@@ -73,6 +73,8 @@ METRICS: Mapping[str, str] = {
     "centre-distance": "calipers.metrics.instances:CentreDistance",
     "case-auroc": "calipers.metrics.case_level:CaseAuroc",
     "picai-score": "calipers.metrics.case_level:PicaiScore",
+    "image-threat-score": "calipers.metrics.image_scores:ImageThreatScore",
+    "weighted-sum": "calipers.metrics.weighted_sum:WeightedSum",
     "error-types": "calipers.metrics.error_types:ErrorTypes",
     "tide-average-precision": "calipers.metrics.error_types:TideAveragePrecision",
 }

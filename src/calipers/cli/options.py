@@ -182,6 +182,13 @@ def connectivity_option(part: str, default: str | None = None) -> Callable[[F], 
     return click.option("--connectivity", type=kinds, default=default, help=text)
 
 
+def metrics_option(
+    help: str = "Metrics instead of those of the protocol, such as AP@0.4,FROC@1,F1@0.5.",
+) -> Callable[[F], F]:
+    """Declare --metrics: names of the protocol, or what a name says."""
+    return click.option("--metrics", metavar="A,B,...", help=help)
+
+
 def writing_options(target: str) -> Callable[[F], F]:
     """Add the options that say how objects are written to ``target``."""
     options = (
@@ -291,7 +298,7 @@ def reading_options(function: F) -> F:
         click.option(
             "--readers",
             metavar="RULE",
-            help="Several readers of one image: any, majority, or the name of one.",
+            help="Several readers of one image: any, majority, each (in turn), or the name of one.",
         ),
         click.option(
             "--reader-overlap",
@@ -352,6 +359,7 @@ def evaluation_options(presets: str) -> Callable[[F], F]:
         output_folder_option("Folder for JSON, tables and the page; must be new or empty."),
         preset_option(presets),
         protocol_option(),
+        metrics_option(),
         cluster_option(),
         strata_option,
         click.option("--by", metavar="COLUMNS", multiple=True, help=of_by),
@@ -465,7 +473,7 @@ def score_tables(texts: Sequence[str]) -> str | dict[str, str] | None:
     return tables
 
 
-def chosen_protocol(options: dict[str, Any], default: str = "coco") -> Any:
+def chosen_protocol(options: dict[str, Any], default: Any = "coco") -> Any:
     """Return the protocol of the options; a preset and a file together are an error."""
     from calipers.evaluation.protocol import Protocol
 
@@ -479,6 +487,12 @@ def chosen_protocol(options: dict[str, Any], default: str = "coco") -> Any:
     if "cluster" in changes:
         changes["cluster"] = cluster_of(changes["cluster"])
     return replace(protocol, **changes) if changes else protocol
+
+
+def with_named_metrics(protocol: Any, text: str | None) -> Any:
+    """Return the protocol with the metrics that --metrics names, if it does."""
+    names = metric_names(text)
+    return protocol if names is None else protocol.with_metrics(names)
 
 
 def check_output(folder: str, force: bool, inputs: tuple[str, ...]) -> Path:

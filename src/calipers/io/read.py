@@ -122,7 +122,8 @@ def read(
         What to make of several readers of one image (a column ``reader``, ``rad_id`` or
         ``annotator``): ``"any"`` keeps what one of them marks, ``"majority"`` what more than half
         of the readers of the image mark, a name what this reader marks, on the images that they
-        read. None: several readers of one image are refused.
+        read, ``"each"`` makes every reader the reference in turn, with the other readers as one
+        more model (group ``reader``). None: several readers of one image are refused.
     reader_overlap
         The IoU from which boxes of one class and of different readers are one finding, whose box is
         the mean of theirs.

@@ -375,8 +375,9 @@ def reader_of(name: str) -> Reader:
     return reader
 
 
-def text_column(values: Sequence[Any]) -> Column:
+def text_column(cells: Sequence[Any]) -> Column:
     """Return values as an array; values of mixed kinds become text."""
+    values: list[Any] = list(cells)
     kinds = {type(value) for value in values}
     # Numbers stay numbers; 1 and 1.0 in one column are no mixture.
     if kinds == {int, float}:

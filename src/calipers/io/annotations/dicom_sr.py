@@ -189,11 +189,12 @@ def _report(file: InputFile, name: str) -> _Report:
         raise UsageError(
             f'{file.file}: DICOM files need pydicom: pip install "calipers[dicom]"'
         ) from None
-    from calipers.io.volumes.dicom import require_decoder, silent_logs
+    from calipers.io.volumes.dicom import silent_logs
+    from calipers.io.volumes.dicom_syntax import require_decoder
     from calipers.io.volumes.volume import guarded
 
     with guarded(file.file), silent_logs():
-        stream = BytesIO(bytes(file.data))
+        stream = BytesIO(file.data[:])
         # Only for the size of a deflated report: reports have no pixels.
         require_decoder(stream, file.file)
         stream.seek(0)

@@ -230,7 +230,7 @@ def paired_names(
     references: SampleList,
     predictions: Mapping[str, SampleList],
     missing: str,
-    allowing: str = "missing='empty' or 'skip' allows it",
+    allowing: str = "--missing empty or --missing skip (missing='empty' in Python) allows it",
 ) -> tuple[list[str], list[str]]:
     """Return the names of the samples that are used, and notes on those that are not.
 
