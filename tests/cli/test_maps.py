@@ -406,10 +406,17 @@ def test_a_path_that_is_not_there_is_told_as_such(calipers: Calls, plain: Study,
 def test_messages_name_only_options_that_maps_has() -> None:
     """What the reading of volumes says is said to users of `calipers maps`."""
     import calipers
+    from calipers.cli.evaluate import evaluate
     from calipers.cli.maps import maps
 
     options = {name for option in maps.params for name in option.opts}
     package = Path(calipers.__file__).parent
     files = [*(package / "io" / "volumes").glob("*.py"), *(package / "maps").glob("*.py")]
+    # Label volumes are read for `calipers evaluate`, whose users hear of its options.
+    shared = [file for file in files if file.name in ("labels.py", "placing.py")]
+    both = options | {name for option in evaluate.params for name in option.opts}
+    for file in shared:
+        assert set(re.findall(r"--[a-z][a-z-]+", file.read_text())) <= both
+        files.remove(file)
     named = {word for file in files for word in re.findall(r"--[a-z][a-z-]+", file.read_text())}
     assert {"--missing", "--resize", "--mask-values"} <= named <= options

