@@ -9,12 +9,14 @@ from calipers.data.cohort import Cohort
 from calipers.errors import UsageError
 from calipers.metrics.ranking import RATES
 from cases import KINDS, MODEL, cohort_of, metric_of, values_of
+from kernel_routes import native_by_default
 from reference import boxes
 from reference.matching import Rule, fates
 from reference.plain import things
 from reference.ranking import entries_of, froc, positives
 
-pytestmark = pytest.mark.usefixtures("kernel_route")
+# `parity/test_routes.py` holds every metric and every strategy to the same bits on both routes.
+pytestmark = native_by_default
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -57,6 +57,8 @@ WIDEST = 40  # of a column: a longer name pushes its own line only
 
 if TYPE_CHECKING:
     from calipers.doctor.checkup import Checkup
+    from calipers.doctor.remedies import Inputs
+    from calipers.doctor.symptoms import Symptom
     from calipers.engine.store import Store
     from calipers.io.saved.folder import Stored
     from calipers.results.requirements import Outcome, Requirements
@@ -127,7 +129,7 @@ def run_evaluate(
         from calipers.pictures.files import PictureFiles
 
         # A folder without the pictures is reported before the work, not after it.
-        PictureFiles.of(Path(options["images"]), cohort)
+        PictureFiles.of(Path(pictures["images"]), cohort)
     narrator.say(
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} "
         f"classes; protocol {protocol.name}"
@@ -239,6 +241,8 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
     """
     from calipers import __version__
     from calipers.doctor.checkup import check_files
+    from calipers.doctor.remedies import Inputs
+    from calipers.doctor.volume_folders import are_volumes
     from calipers.evaluation.result import cohort_counts
 
     files = named_files(predictions)
@@ -246,6 +250,8 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
     if options["repair"] is not None:
         inputs = [references, *files.values()]
         check_file(options["repair"], force=options["force"], inputs=inputs)
+    if options["format_"] is None and are_volumes(references, files):
+        return _inspect_volumes(Inputs(references, files, reading.pop("groups"), reading), options)
     checkup = check_files(references, files, reading.pop("groups"), **reading)
     if options["as_json"]:
         document = {
@@ -263,12 +269,42 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
         return 0
     if options["strict"] and checkup.refused:
         return InputError.exit_code
-    levels = {symptom.level for symptom in checkup.findings}
-    broken = "error" in levels or checkup.cohort.intake.quarantined > 0
-    has_notes = "warning" in levels or bool(checkup.cohort.intake.notes)
+    intake = checkup.cohort.intake
+    return _failure(options, checkup.findings, intake.quarantined > 0, bool(intake.notes))
+
+
+def _failure(
+    options: dict[str, Any], findings: Sequence[Symptom], has_broken: bool, has_notes: bool
+) -> int:
+    """Return 1 if there is something that --fail-on names."""
+    levels = {symptom.level for symptom in findings}
+    is_broken = "error" in levels or has_broken
     # Without --fail-on nothing that could be read is a failure.
-    failures = {"error": broken, "warning": broken or has_notes}
+    failures = {"error": is_broken, "warning": is_broken or "warning" in levels or has_notes}
     return int(failures.get(options["fail_on"], False))
+
+
+def _inspect_volumes(inputs: Inputs, options: dict[str, Any]) -> int:
+    """Show what is wrong with folders of volumes."""
+    from calipers import __version__
+    from calipers.doctor.volume_folders import check_volumes
+
+    if options["repair"] is not None:
+        raise UsageError("--repair rewrites files of boxes; volumes are left as they are")
+    checkup = check_volumes(inputs)
+    if options["as_json"]:
+        document = {
+            "schema": "calipers.inspect/1",
+            "calipers": __version__,
+            "cohort": checkup.counts,
+            "warnings": checkup.notes,
+        }
+        click.echo(json.dumps({**document, **checkup.as_dict()}))
+    else:
+        click.echo(printable("\n".join(checkup.lines())))
+    if options["strict"] and checkup.refused:
+        return InputError.exit_code
+    return _failure(options, checkup.findings, False, bool(checkup.notes))
 
 
 def _repair(checkup: Checkup, options: dict[str, Any]) -> None:
@@ -294,6 +330,11 @@ def _repair(checkup: Checkup, options: dict[str, Any]) -> None:
     "--predictions", metavar="PREDS", help="Convert these predictions instead of the references."
 )
 @writing_options("OUTPUT")
+@click.option(
+    "--integer-ids",
+    is_flag=True,
+    help="COCO for other tools: images are numbered, with their id as file_name.",
+)
 @reading_options
 @output_options
 def convert(references: str, output: str, **options: Any) -> None:
@@ -322,7 +363,14 @@ def convert(references: str, output: str, **options: Any) -> None:
         check_file(output, force=options["force"], inputs=inputs)
     cohort = read(references, prediction_files, **reading_arguments(options))
     what = next(iter(prediction_files), "references")
-    write(cohort, target, what=what, format=options["to"], box_format=options["to_box_format"])
+    write(
+        cohort,
+        target,
+        what=what,
+        format=options["to"],
+        box_format=options["to_box_format"],
+        integer_ids=options["integer_ids"],
+    )
     table = cohort.models[what] if prediction_files else cohort.references
     notes = [*cohort.intake.notes, *left_out(table, format_name)]
     notes += lost_in_folder(cohort, table, format_name)

@@ -64,10 +64,10 @@ from calipers.results.estimate import Estimate
 from calipers.results.files import (
     check_folder,
     environment,
-    run_record,
     staged_folder,
     write_atomically,
 )
+from calipers.results.provenance import AUDIT, log_entry, read_log, run_record
 from calipers.results.schema import structure
 
 PARTS = ("beside", "groups", "each")  # of the statistics: what has numbers that no row has
@@ -583,6 +583,7 @@ FILES = (
     QUARANTINE,
     PAGE,
     RUN,
+    AUDIT,
 )
 OWN_COLUMNS = {
     "image",
@@ -615,6 +616,8 @@ def save(
     began = started or datetime.now(UTC)
     cohort = evaluation.cohort
     check_folder(folder, force=force, inputs=tuple(file.file for file in cohort.intake.files))
+    # A log that was tampered with is not continued, and not begun anew either.
+    log = read_log(folder / AUDIT)
     document = evaluation.as_dict()
     matches = {model: evaluation.matches(model) for model in cohort.models}
     with staged_folder(folder, owned=FILES, force=force) as stage:
@@ -652,13 +655,32 @@ def save(
                 "rng": "Philox4x64",
                 "ties": evaluation.protocol.ties,
                 "kernels": "numpy" if native() is None else "native",
+                **_policies(evaluation.protocol),
                 **page_parts,
             },
             command=command,
             started=began,
         )
-        write_atomically(stage / RUN, json.dumps(record, indent=1) + "\n")
+        run = (json.dumps(record, indent=1) + "\n").encode()
+        log.append(log_entry(log, record, run))
+        write_atomically(stage / AUDIT, "\n".join(log) + "\n")
+        write_atomically(stage / RUN, run)
     return folder
+
+
+def _policies(protocol: Protocol) -> dict[str, Any]:
+    """Return how objects are matched and intervals made, for the record of the run."""
+    matching = protocol.as_dict()["matching"]
+    unit = protocol.cluster
+    intervals = {
+        "method": protocol.interval,
+        "level": protocol.level,
+        "replicates": protocol.replicates,
+        "unit": unit if isinstance(unit, str) else list(unit),
+        "strata": protocol.strata,
+        "scheme": "replicate b uses Philox with the key (seed, b)",
+    }
+    return {"matching": matching, "intervals": intervals}
 
 
 def objects_table(cohort: Cohort, matches: dict[str, Matches]) -> dict[str, Any]:

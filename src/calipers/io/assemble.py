@@ -143,6 +143,8 @@ def _intake(
     n_used: int,
     notes: list[str],
 ) -> FileIntake:
+    input_file.require_unchanged()
+    sha256, n_bytes = part.contents or (input_file.sha256, input_file.size)
     return FileIntake(
         file=input_file.file,
         role=role,
@@ -150,8 +152,8 @@ def _intake(
         read=part.n_records,
         used=n_used,
         quarantined=dict(account.aside),
-        sha256=input_file.sha256,
-        bytes=input_file.size,
+        sha256=sha256,
+        bytes=n_bytes,
         notes=tuple(dict.fromkeys([*input_file.notes, *part.notes, *notes])),
     )
 

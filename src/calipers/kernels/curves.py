@@ -27,6 +27,7 @@ pycocotools.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -61,7 +62,8 @@ class CurveProblem(NamedTuple):
     table: FateTable  # (all views, n_predictions) in input order
     views: list[int]  # the V rows of the fates to use
     ranked: CurveOrder
-    image: I64  # (n_predictions,)
+    # (n_predictions,) image of each; where every image counts once, nobody asks
+    images: Callable[[], I64]
     weights: I64  # (R, n_images)
     # made once, for all replicates
     plans: dict[tuple[int | bool, ...], ReplicatePlan] | None = None
@@ -78,12 +80,12 @@ class CurveProblem(NamedTuple):
         if key not in plans:
             every = self.views == list(range(len(self.table.fates)))
             fates = self.table.fates if every else self.table.fates[self.views]
-            plans[key] = plan(fates, *self.ranked, self.image, enveloped=enveloped)
+            plans[key] = plan(fates, *self.ranked, self.images(), enveloped=enveloped)
         return plans[key]
 
     def ordered_weights(self) -> I64:
         """Return (R, N): the weight of every prediction in the order of the ranking."""
-        return np.asarray(self.weights[:, self.image[self.ranked.order]], np.int64)
+        return np.asarray(self.weights[:, self.images()[self.ranked.order]], np.int64)
 
 
 class Curve(NamedTuple):

@@ -283,11 +283,12 @@ class MatchMetric:
         """Return (1 + n_classes, n_names, 3): images, counted references, counted predictions."""
         table = np.zeros((1 + evidence.n_classes, len(self.outputs), 3), np.int64)
         table[:, :, 0] = weights.sum()
+        block = weights[None]  # one object: evidence knows the weights that it has seen last
         for k, output in enumerate(self.outputs):
             # Thresholds change who is a hit, not who is counted, except for predictions on ignored
             # references.
             view = evidence.indices(output.views)[0]
-            references, predictions = evidence.totals(weights[None], output.max_dets)
+            references, predictions = evidence.totals(block, output.max_dets)
             table[1:, k, 1] = references[0, view, COUNTED]
             table[1:, k, 2] = predictions[0, view, COUNTED]
         table[0, :, 1:] = table[1:, :, 1:].sum(axis=0)

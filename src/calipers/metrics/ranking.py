@@ -111,11 +111,13 @@ class AveragePrecision(MatchMetric):
         tables = {}
         for setting, distinct in views_of.items():
             values = _average_precisions(evidence, weights, list(distinct), setting)
-            for k, view in enumerate(distinct):
-                tables[setting, view] = values[:, k]
+            place = {view: k for k, view in enumerate(distinct)}
+            tables[setting] = place, values.swapaxes(0, 1)  # view by view
         columns = []
         for setting, views in requests:
-            columns.append(np.mean([tables[setting, view] for view in views], axis=0))
+            place, by_view = tables[setting]
+            of_output = np.take(by_view, [place[view] for view in views], axis=0)
+            columns.append(of_output.mean(axis=0))
         return class_mean(np.stack(columns, axis=2))
 
     def precisions(self, evidence: Matches, output: Output, weights: I64) -> F64:
@@ -184,14 +186,16 @@ class AverageRecall(MatchMetric):
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
         positives = evidence.reference_totals(weights)[:, :, COUNTED]
+        recalls: dict[int, F64] = {}  # limit -> (R, V, K), which outputs share
         columns = []
         for output in self.outputs:
-            index = evidence.indices(output.views)
-            # Only hits are asked for, which spares counting the many predictions that hit nothing.
-            hits = evidence.prediction_totals(weights, output.max_dets, only_hits=True)[
-                :, index, HITS
-            ]
-            columns.append(ratio(hits.astype(np.float64), positives[:, index]).mean(axis=1))
+            limit = output.max_dets
+            if limit not in recalls:
+                # Only hits are asked for: that spares counting the many that hit nothing.
+                totals = evidence.prediction_totals(weights, limit, only_hits=True)
+                recalls[limit] = ratio(totals[:, :, HITS].astype(np.float64), positives)
+            of_output = np.take(recalls[limit], evidence.indices(output.views), axis=1)
+            columns.append(of_output.mean(axis=1))
         return class_mean(np.stack(columns, axis=2))
 
 

@@ -252,7 +252,7 @@ class Frame:
         cells = self.table.columns[name]
         if name in self.orders:
             return True
-        if not isinstance(cells, list):
+        if isinstance(cells, np.ndarray):
             return False
         # Tables in memory and parquet files say what is text; cells of CSV files are all text.
         if self.table.format != "csv":
@@ -275,7 +275,11 @@ class Frame:
         values, problems = numbers(self.table, name)
         for problem in problems.values():
             raise problem.as_error(self.table.file)
-        if isinstance(cells, list) and self.table.format != "csv" and not empty(cells).all():
+        if (
+            not isinstance(cells, np.ndarray)
+            and self.table.format != "csv"
+            and not empty(cells).all()
+        ):
             row = int(np.flatnonzero(~empty(cells))[0])
             raise self.table.problem(row, name, "type", "a number", cells[row]).as_error(
                 self.table.file

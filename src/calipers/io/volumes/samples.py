@@ -27,6 +27,7 @@ from calipers.arrays import F64, Array
 from calipers.data.cohort import FileIntake, Intake
 from calipers.data.maps import Sample
 from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.io.volumes.object_scores import PredictedLabels
 from calipers.io.volumes.values import Meaning, as_labels, as_map, normalisations
 from calipers.io.volumes.volume import TOLERANCE, Volume, axis_codes, corner_distance, shape_text
 
@@ -53,6 +54,7 @@ class SampleFiles:
         label_values: Meaning = "binary",
         normalise: str | Mapping[str, str] = "none",
         resize: str | None = None,
+        predicted: PredictedLabels | None = None,
     ) -> Sample:
         """Return the sample with its voxels.
 
@@ -65,6 +67,8 @@ class SampleFiles:
         resize
             How maps are resized to the shape of the labels; None: as chosen when the files were
             paired.
+        predicted
+            What predictions mean if they are label volumes; None: they are maps of scores.
 
         Notes
         -----
@@ -76,10 +80,17 @@ class SampleFiles:
         check_resize(how)
         labels = as_labels(self.labels.read(), label_values, file=self.labels.file)
         normalise_of, maps = normalisations(normalise, self.maps), {}
+        objects = {}
         for model, volume in self.maps.items():
-            maps[model] = self._map(volume, normalise_of[model], how)
+            if predicted is None:
+                maps[model] = self._map(volume, normalise_of[model], how)
+                continue
+            voxels, file = np.zeros(self.labels.shape, np.uint8), self.name
+            if volume is not None:
+                voxels, file = resize_labels(volume, self.labels.shape, how), volume.file
+            maps[model], objects[model] = predicted.of(voxels, model, self.name, file)
         image = None if self.image is None else self.image.read()
-        return Sample(self.name, labels, maps, self._spacing(), self.groups, image)
+        return Sample(self.name, labels, maps, self._spacing(), self.groups, image, objects)
 
     def _spacing(self) -> tuple[float, ...] | None:
         """Return the spacing of the labels, else of the first map on their grid that has one."""
@@ -273,6 +284,17 @@ def resize_map(array: Array, shape: tuple[int, ...], how: str) -> Array:
     result = ndimage.zoom(values, zoom, order=order, mode="nearest", grid_mode=True)
     # A check: zoom rounds a shape of its own, which has to be this one.
     return np.asarray(result).reshape(shape)
+
+
+def resize_labels(volume: Volume, shape: tuple[int, ...], how: str | None) -> Array:
+    """Return the voxels of a label volume with another shape over the same extent."""
+    voxels = volume.read()
+    if how is None or voxels.shape == shape:
+        return voxels
+    if how != "nearest":
+        raise UsageError("label volumes are resized with nearest: values in between mean nothing")
+    # Floats hold whole numbers exactly up to 2^53, which is more than any label.
+    return resize_map(voxels.astype(np.float64), shape, how)
 
 
 def _shapes_differ(reference: Volume, prediction: Volume) -> InputError:
