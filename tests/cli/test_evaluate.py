@@ -365,3 +365,9 @@ def test_each_reader_in_turn_with_the_others_as_a_yardstick(calipers, tmp_path):
         "0.9",
     )
     assert "ours agrees with the readers better than they agree with each other" in compared.out
+    inspected = calipers("inspect", references, predictions, "--readers", "each", "--json").json
+    assert not {"duplicate-images", "patients-in-names"} & {
+        finding["code"] for finding in inspected["findings"]
+    }
+    converted = calipers("convert", references, tmp_path / "out.json", "--readers", "each")
+    assert (converted.code, "--readers each is for evaluate" in converted.err) == (2, True)

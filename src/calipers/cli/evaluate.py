@@ -123,7 +123,8 @@ def run_evaluate(
         # Before anything is read: a long run must not end with a folder that cannot be written.
         # The folder of a part may hold what an earlier run of it finished.
         check_output(options["output"], options["force"] or part is not None, tuple(inputs))
-    cohort = read(references, named_files(predictions), **reading_arguments(options))
+    reading = reading_arguments(options, each_reader=True)
+    cohort = read(references, named_files(predictions), **reading)
     if options["images"] is not None:
         from calipers.pictures.files import PictureFiles
 
@@ -245,7 +246,7 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
     from calipers.evaluation.result import cohort_counts
 
     files = named_files(predictions)
-    reading = reading_arguments(options)
+    reading = reading_arguments(options, each_reader=True)
     if options["repair"] is not None:
         inputs = [references, *files.values()]
         check_file(options["repair"], force=options["force"], inputs=inputs)

@@ -80,7 +80,6 @@ def fuse(references: str, predictions: tuple[str, ...], output: str, **options: 
     calipers fuse refs.json a=a.json b=b.json c=c.json --recipe endocv2022 -o fused.json
     calipers fuse refs.json a=a.json b=b.json -o fused.json --evaluate --metrics AP50
     """
-    from calipers.evaluation.compare import chosen_metrics
     from calipers.fusion.evaluate import evaluate_fusion
     from calipers.fusion.fuse import carry_out
     from calipers.fusion.recipe import FusionRecipe
@@ -96,8 +95,8 @@ def fuse(references: str, predictions: tuple[str, ...], output: str, **options: 
     metrics = metric_names(options["metrics"])
     protocol = None
     if options["evaluate"]:
-        protocol = chosen_protocol(options)
-        chosen_metrics(protocol, metrics)
+        names = [] if metrics in (None, ["all"]) else list(metrics or [])
+        protocol = chosen_protocol(options).including(names)
     else:
         _refuse_without_evaluation(options)
     others = [options[key] for key in ("groups", "protocol") if options[key]]

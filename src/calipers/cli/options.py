@@ -428,8 +428,16 @@ def picture_arguments(options: dict[str, Any], output: Path | None) -> dict[str,
     return {"images": images, "pictures": pictures, "redact": options["redact"]}
 
 
-def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the reading options out of the arguments of a verb, as keywords of `calipers.read`."""
+def reading_arguments(options: dict[str, Any], *, each_reader: bool = False) -> dict[str, Any]:
+    """Take the reading options out of the arguments of a verb, as keywords of `calipers.read`.
+
+    ``each_reader``: the verb can work on images that are repeated for every pair of readers.
+    """
+    if options["readers"] == "each" and not each_reader:
+        raise UsageError(
+            "--readers each is for evaluate, compare, multiverse and inspect: it repeats every "
+            "image for its readers; choose any, majority, or the name of a reader"
+        )
     return {
         "groups": options["groups"],
         "format": options["format_"],

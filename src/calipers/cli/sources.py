@@ -67,7 +67,8 @@ class ModelSource:
         else:
             from calipers.io.read import read
 
-            cohort = read(self.references, self.files, **reading_arguments(options))
+            reading = reading_arguments(options, each_reader=True)
+            cohort = read(self.references, self.files, **reading)
         if len(cohort.models) < 2:
             raise _too_few(len(cohort.models))
         return cohort

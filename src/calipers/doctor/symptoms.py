@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from calipers.arrays import F64, I64
-from calipers.data.cohort import Cohort
+from calipers.data.cohort import ORIGINAL, Cohort
 from calipers.doctor.spelling import class_index, image_index
 from calipers.doctor.trial import RawPredictions, best_trial, convincing, overlaps, share_met
 from calipers.io.reader import Key
@@ -431,7 +431,7 @@ def _number(key: object) -> int | None:
 
 def patients_in_names(cohort: Cohort) -> Iterator[Symptom]:
     """Names of images show which belong to one patient, and nothing else does."""
-    if "patient" in cohort.images.groups:
+    if "patient" in cohort.images.groups or ORIGINAL in cohort.images.groups:
         return
     names = cohort.images.ids
     if "file_name" in cohort.images.groups:
@@ -486,6 +486,8 @@ def patient_in_two_splits(cohort: Cohort) -> Iterator[Symptom]:
 
 def duplicate_images(cohort: Cohort) -> Iterator[Symptom]:
     """Images with the same two or more references, to the last digit."""
+    if ORIGINAL in cohort.images.groups:  # copies on purpose, one for every pair of readers
+        return
     references = cohort.references
     by_content: dict[bytes, list[int]] = {}
     for k in range(cohort.n_images):

@@ -239,7 +239,7 @@ class Protocol:
             elif name in plans_here:
                 plans.append(plans_here[name])
             else:
-                plans.append(named_plan(name, self.thresholds))
+                plans.append(named_plan(name, self.thresholds, list(plans_here)))
         if tuple(plans) == self.metrics:
             return self
         protocol = replace(

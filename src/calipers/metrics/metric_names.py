@@ -35,7 +35,9 @@ def short_names() -> Mapping[str, tuple[str, Mapping[str, Any]]]:
     return words
 
 
-def named_plan(name: str, thresholds: Sequence[float]) -> MetricPlan:
+def named_plan(
+    name: str, thresholds: Sequence[float], neighbours: Sequence[str] = ()
+) -> MetricPlan:
     """Return the plan of a metric that is asked for by its name.
 
     Parameters
@@ -44,6 +46,8 @@ def named_plan(name: str, thresholds: Sequence[float]) -> MetricPlan:
         Of the protocol. A name without a threshold means all of them for a mean over thresholds,
         such as AP, and the first one for any other metric; a range that begins and ends with them
         means them too.
+    neighbours
+        Names of other metrics, for the hint on an unknown one.
 
     Examples
     --------
@@ -56,7 +60,10 @@ def named_plan(name: str, thresholds: Sequence[float]) -> MetricPlan:
     word, at, claim = head.partition("@")
     words = short_names()
     if word not in words:
-        hint = did_you_mean(word, list(words))
+        # The word alone, unless the whole name is near to that of a metric that is there.
+        hint = did_you_mean(name, list(neighbours)) if neighbours else ""
+        if "did you mean" not in hint:
+            hint = did_you_mean(word, list(words))
         raise UsageError(f"no metric {name!r}; {hint}")
     kind, short_options = words[word]
     options: dict[str, Any] = dict(short_options)

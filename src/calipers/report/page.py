@@ -21,7 +21,7 @@ from calipers.report import sections
 from calipers.report.contents import MOST_SIDE_BY_SIDE
 from calipers.report.context import Context, Step, context_of, slices_of
 from calipers.report.sections import SECTIONS
-from calipers.report.verdict import verdict
+from calipers.report.verdict import Verdict, verdict
 from calipers.results.files import write_atomically
 from calipers.show import html
 from calipers.show.html import document, text
@@ -178,6 +178,9 @@ def _answer(context: Context) -> str:
     """Return the verdict, and the headline as a figure and as a table."""
     ev = context.evaluation
     answer_words = verdict(ev, context.at_one, context.duel, context.comparison)
+    if context.readers:
+        # Readers are the yardstick and no competitor: a lead over them is not what was asked.
+        answer_words = Verdict(context.readers[0], context.readers[1:])
     further = "".join(f"<li>{text(sentence)}</li>" for sentence in answer_words.further)
     answer = f'<p class="verdict">{text(answer_words.first)}</p>'
     if further:

@@ -566,8 +566,8 @@ def readers_section(page: Context) -> str:
         "images, judged by the same references: the yardstick for a model. Readers have no scores, "
         "so metrics that rank by score do not do them justice."
     )
-    sentences = "".join(f"<p>{html.text(sentence)}</p>" for sentence in page.readers)
-    return f"<p>{lead}</p>{sentences}"
+    sentences = "".join(f"<li>{html.text(sentence)}</li>" for sentence in page.readers)
+    return f"<p>{lead}</p><ul>{sentences}</ul>"
 
 
 def monitor_section(page: Context) -> str:
