@@ -175,12 +175,17 @@ def test_a_device_that_is_not_there():
 
 def test_plans_of_table_8():
     table = plans()
-    assert len([name for name in table if not name.startswith("canvases")]) == 16
+    assert len([name for name in table if name.startswith(("xray-", "mura-", "voc-"))]) == 16
     plan = table["xray-cardiomegaly-mean"]
     assert (plan.epochs, plan.rate, plan.activity_l2) == (5, 6e-5, 7.5e-4)
     assert (plan.backbone, plan.side, plan.grid, plan.boxed_weight) == ("resnet50", 512, 16, 5)
     assert table["voc-cars-max"].epochs == 24
     assert table["xray-cardiomegaly-lse-0.1"].pooling == "lse:0.1"
+
+
+def test_the_plan_of_endocv():
+    plan = plans()["endocv2022"]
+    assert (plan.model, plan.optimiser, plan.rate, plan.epochs) == ("detector", "sgd", 0.1, 20)
 
 
 @pytest.mark.parametrize(
