@@ -356,6 +356,6 @@ def _check_option(kind: str, key: str, value: Any, file: str, where: str) -> Non
 def _check_ascending(name: str, numbers: list[float], *, strictly: bool) -> None:
     for low, high in pairwise(numbers):
         if high < low or (strictly and high == low):
-            raise InputError("ascending numbers", rule="order", location=name, value=high)
+            raise InputError("ascending numbers", rule="range", location=name, value=high)
     if not numbers:
         raise InputError("at least one number", rule="type", location=name)
