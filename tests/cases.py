@@ -17,8 +17,8 @@ from calipers.data.cohort import Cohort
 from calipers.data.masks import Masks, no_masks
 from calipers.data.objects import box_extent
 from calipers.evaluation.protocol import Protocol
-from calipers.evaluation.schema import _toml
 from calipers.metrics.base import Evidence, Metric
+from calipers.results.toml import toml_value
 from random_cohorts import random_cohort
 
 MODEL = "model-1"
@@ -65,10 +65,10 @@ def metric_of(
 ) -> Metric[Any]:
     """Return one metric, compiled through a protocol as users do."""
     lines = ['schema = "calipers.protocol/1"', 'name = "test"', 'source = "test"', "[matching]"]
-    lines += [f"{key} = {_toml(value)}" for key, value in (matching or {}).items()]
-    lines += ["[sizes]", *(f"{key} = {_toml(value)}" for key, value in (sizes or {}).items())]
+    lines += [f"{key} = {toml_value(value)}" for key, value in (matching or {}).items()]
+    lines += ["[sizes]", *(f"{key} = {toml_value(value)}" for key, value in (sizes or {}).items())]
     lines += ["[[metric]]", 'name = "m"', f'kind = "{kind}"']
-    lines += [f"{key} = {_toml(value)}" for key, value in options.items()]
+    lines += [f"{key} = {toml_value(value)}" for key, value in options.items()]
     (metric,) = Protocol.from_toml("\n".join(lines)).compile()
     return metric
 

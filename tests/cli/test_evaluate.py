@@ -306,3 +306,21 @@ def test_references_against_themselves_are_perfect(calipers, files):
         if row["value"] is not None and row["metric"] != "AR1"
     ]
     assert all(math.isclose(v, 1) for v in values)
+
+
+def test_a_summary_over_centres(calipers, tmp_path) -> None:
+    cohort = cal.demo_cohort()
+    cal.write(cohort, tmp_path / "refs.json")
+    cal.write(cohort, tmp_path / "a.json", what="overpredicts")
+    arguments = ("evaluate", tmp_path / "refs.json", tmp_path / "a.json", "--no-ci")
+    choices = ("--preset", "endocv2022", "--by", "centre,size", "--summary", "centre")
+    said = calipers(*arguments, *choices)
+    assert said.code == 0, said.err
+    assert "AP@0.5 of a per centre" in said.out
+    assert "mean of 4 groups (SD)" in said.out
+    document = calipers(*arguments, *choices, "--json").json
+    assert document["summary"]["schema"] == "calipers.summary/1"
+    assert [group["n_images"] for group in document["summary"]["groups"]] == [35, 48, 15, 22]
+    refused = calipers(*arguments, "--by", "size", "--summary", "centre")
+    assert refused.code == 2
+    assert "--by centre,size" in refused.err

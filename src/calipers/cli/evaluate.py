@@ -41,7 +41,7 @@ from calipers.cli.options import (
 )
 from calipers.errors import CalipersError, InputError, UsageError
 from calipers.results.files import check_file, check_folder
-from calipers.show.terminal import Narrator, error_text, one_line, printable
+from calipers.show.terminal import Narrator, error_text, one_line, print_tables, printable
 from calipers.show.words import interval_text, number_text
 
 LEVELS = click.Choice(["warning", "error"])  # at which `inspect` fails
@@ -64,6 +64,11 @@ if TYPE_CHECKING:
     "giana2018, giana2021, lard, luna16, oms, picai, polyp-clinical, tide, voc2007, voc2012."
 )
 @click.option(
+    "--summary",
+    metavar="COLUMN",
+    help="Also print mean (SD) and range over the groups of a column of --by, such as centre.",
+)
+@click.option(
     "--multiverse",
     is_flag=True,
     help="Add to the page how sensitive the ranking is to analysis choices.",
@@ -83,12 +88,15 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
 
     \b
     calipers evaluate refs.json ours=a.json theirs=b.json --preset overview -o results
+    calipers evaluate refs.json a.json --preset endocv2022 --by centre,size --summary centre
     """
     from calipers.evaluation.evaluate import evaluate as run
     from calipers.io.read import read
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
     protocol, pictures = chosen_protocol(options), chosen_pictures(options)
+    if options["summary"]:
+        _check_summary(options)
     for name in ("multiverse", "stability"):
         if options[name] and (not options["output"] or len(predictions) < 2):
             raise UsageError(
@@ -136,6 +144,17 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
     show(evaluation, narrator, options)
 
 
+def _check_summary(options: dict[str, Any]) -> None:
+    """Raise before the work unless a grouping has the column whose groups are averaged."""
+    over = options["summary"]
+    columns = [name.partition("=")[0].strip() for text in options["by"] for name in text.split(",")]
+    if over in ("size", "class") or over not in columns:
+        raise UsageError(
+            f"--summary {over} averages groups of images of a --by: give --by {over} or "
+            f"--by {over},size"
+        )
+
+
 def chosen_pictures(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of the page; without a folder there is no page."""
     if not options["output"]:
@@ -151,12 +170,18 @@ def chosen_pictures(options: dict[str, Any]) -> dict[str, Any]:
 
 def show(evaluation: Any, narrator: Narrator, options: dict[str, Any]) -> None:
     """Print the result, and where the page is."""
+    over = options.get("summary")
     if options["as_json"]:
-        click.echo(evaluation.to_json())
+        document = evaluation.as_dict()
+        if over:
+            document["summary"] = evaluation.summary(over).as_dict()
+        click.echo(json.dumps(document, allow_nan=False))
     else:
-        from calipers.evaluation.tables import print_evaluation
+        from calipers.evaluation.tables import print_evaluation, summary_tables
 
         print_evaluation(evaluation)
+        if over:
+            print_tables(summary_tables(evaluation.summary(over), evaluation.headline))
     if options["output"]:
         narrator.say(f"page: {Path(options['output']) / 'report.html'}")
 
