@@ -23,7 +23,7 @@ SOURCE = Path(calipers.__file__).parent
 LAYERS = (
     ("errors", "arrays"),
     ("kernels", "registry", "results"),
-    ("data",),
+    ("data", "engine"),
     ("io", "matching"),
     ("metrics", "show", "heatmaps", "synthetic"),
     ("statistics", "oracles", "doctor"),

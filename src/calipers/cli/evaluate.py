@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -26,6 +27,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 
+from calipers.cli.engine import check_plan, chosen_part, chosen_workers, kept_blocks, part_option
 from calipers.cli.options import (
     check_output,
     chosen_protocol,
@@ -52,6 +54,7 @@ WIDEST = 40  # of a column: a longer name pushes its own line only
 
 if TYPE_CHECKING:
     from calipers.doctor.checkup import Checkup
+    from calipers.engine.store import Store
     from calipers.io.saved.folder import Stored
     from calipers.results.requirements import Outcome, Requirements
 
@@ -80,6 +83,7 @@ if TYPE_CHECKING:
 )
 @picture_options
 @reading_options
+@part_option
 @output_options
 def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Evaluate predictions against references.
@@ -90,11 +94,23 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
     calipers evaluate refs.json ours=a.json theirs=b.json --preset overview -o results
     calipers evaluate refs.json a.json --preset endocv2022 --by centre,size --summary centre
     """
+    run_evaluate(references, predictions, **options)
+
+
+def run_evaluate(
+    references: str, predictions: tuple[str, ...], *, store: Store | None = None, **options: Any
+) -> None:
+    """Do what `calipers evaluate` does; ``store`` holds the blocks of parts that were matched."""
+    from calipers.evaluation.collect import collect_part, collection_plan, spans
     from calipers.evaluation.evaluate import evaluate as run
     from calipers.io.read import read
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
-    protocol, pictures = chosen_protocol(options), chosen_pictures(options)
+    protocol, pictures, part = (
+        chosen_protocol(options),
+        chosen_pictures(options),
+        chosen_part(options),
+    )
     if options["summary"]:
         _check_summary(options)
     for name in ("multiverse", "stability"):
@@ -108,7 +124,8 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
         if options["groups"]:
             inputs.append(options["groups"])
         # Before anything is read: a long run must not end with a folder that cannot be written.
-        check_output(options["output"], options["force"], tuple(inputs))
+        # The folder of a part may hold what an earlier run of it finished.
+        check_output(options["output"], options["force"] or part is not None, tuple(inputs))
     cohort = read(references, named_files(predictions), **reading_arguments(options))
     if options["images"] is not None:
         from calipers.pictures.files import PictureFiles
@@ -119,28 +136,48 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} "
         f"classes; protocol {protocol.name}"
     )
-    evaluation = run(
-        cohort,
-        protocol,
-        seed=options["seed"],
-        ci=not options["no_ci"],
-        by=tuple(dict.fromkeys(options["by"])),
-        jobs=options["jobs"],
-        progress=narrator.steps("matching", "resampling"),
-    )
-    narrator.warn(evaluation.warnings)
-    if options["output"]:
-        command = click.get_current_context().obj or ()
-        evaluation.save(
-            options["output"],
-            force=options["force"],
-            command=command,
-            started=start,
-            multiverse=options["multiverse"],
-            stability=options["stability"],
-            step=narrator.doing,
-            **pictures,
+    command = click.get_current_context().find_root().obj or ()
+    with ExitStack() as stack:
+        jobs, executor = stack.enter_context(chosen_workers(options, processes=False))
+        plan = collection_plan(cohort, protocol, command)
+        if store is not None:
+            check_plan(store, plan)
+        # A single block is done at once: there is nothing to go on from.
+        elif part is not None or (options["output"] and len(spans(cohort.n_images)) > 1):
+            store = stack.enter_context(kept_blocks(plan, options, part))
+        progress = narrator.steps("matching", "resampling")
+        if part is not None and store is not None:
+            number = collect_part(
+                cohort, protocol, store, workers=jobs, executor=executor, progress=progress
+            )
+            narrator.say(f"part {part}: {number} of {plan.n_blocks} blocks are kept")
+            click.echo(options["output"])
+            return
+        evaluation = run(
+            cohort,
+            protocol,
+            seed=options["seed"],
+            ci=not options["no_ci"],
+            by=tuple(dict.fromkeys(options["by"])),
+            jobs=jobs,
+            executor=executor,
+            store=store,
+            progress=progress,
         )
+        narrator.warn(evaluation.warnings)
+        if options["output"]:
+            evaluation.save(
+                options["output"],
+                force=options["force"],
+                command=command,
+                started=start,
+                multiverse=options["multiverse"],
+                stability=options["stability"],
+                step=narrator.doing,
+                **pictures,
+            )
+            if store is not None and not store.read_only:
+                store.remove()
     show(evaluation, narrator, options)
 
 

@@ -86,6 +86,7 @@ VERBS = {
         "calipers.cli.saved:verify",
         "recompute a saved evaluation and compare every value",
     ),
+    "merge": ("calipers.cli.engine:merge", "merge the parts of a long run into one result"),
     "boxes": ("calipers.cli.maps:boxes", "turn heat maps into boxes with scores"),
     "study": (
         "calipers.cli.demo:study",
@@ -227,11 +228,13 @@ def run(argv: Sequence[str]) -> int:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt) as stop:
         again = shlex.join(["calipers", *argv])
-        terminated = isinstance(stop.__cause__ or stop, Terminated)
+        signal_of = stop.__cause__ or stop  # click wraps it
+        terminated = isinstance(signal_of, Terminated)
         word = "terminated" if terminated else "interrupted"
+        notes = getattr(signal_of, "__notes__", None) or ["nothing was left half-written"]
         return _fail(
             word,
-            f"{word}; nothing was left half-written. To run it again: {again}",
+            f"{word}; {'; '.join(notes)}. To run it again: {again}",
             as_json,
             143 if terminated else 130,
         )

@@ -13,14 +13,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
+from calipers.cli.engine import (
+    check_plan,
+    chosen_part,
+    chosen_workers,
+    kept_blocks,
+    part_option,
+)
 from calipers.cli.evaluate import show
 from calipers.cli.options import (
     check_output,
@@ -39,7 +47,10 @@ from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.heatmaps.files import size_of
 from calipers.io.volumes.open import stem_of
 from calipers.results.files import check_file
-from calipers.show.terminal import Narrator
+from calipers.show.terminal import Narrator, duration_text, one_line
+
+if TYPE_CHECKING:
+    from calipers.engine.store import Store
 
 # options that replace the map settings of the protocol
 SETTINGS = ("threshold", "connectivity", "least", "tuning")
@@ -105,6 +116,13 @@ SETTINGS = ("threshold", "connectivity", "least", "tuning")
     "Folder of the images, for the pictures on the page.",
     "Write the page with hashed ids and without pictures.",
 )
+@part_option
+@click.option(
+    "--max-memory",
+    metavar="SIZE",
+    help="Memory to stay within, such as 8GB: fewer jobs if need be, the same results.",
+)
+@click.option("--plan", is_flag=True, help="Show what the run would take, and do nothing.")
 @output_options
 def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Evaluate score maps against label images or volumes.
@@ -115,16 +133,25 @@ def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     \b
     calipers maps labels ours=maps_a theirs=maps_b --groups patients.csv -o results
     """
+    run_maps(references, predictions, **options)
+
+
+def run_maps(
+    references: str, predictions: tuple[str, ...], *, store: Store | None = None, **options: Any
+) -> None:
+    """Do what `calipers maps` does; ``store`` holds the samples of parts that were examined."""
     from calipers.io.volumes.pairing import read_maps
-    from calipers.maps.evaluate import evaluate_maps
+    from calipers.maps.evaluate import evaluate_maps, examine_part
+    from calipers.maps.plan import map_plan
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
     protocol = with_settings(chosen_protocol(options, "anomaly"), options)
-    folders = named_files(predictions)
+    folders, part = named_files(predictions), chosen_part(options)
     if options["output"] is not None:
         others = [options[name] for name in ("groups", "images") if options[name]]
         inputs = (references, *folders.values(), *others)
-        check_output(options["output"], options["force"], inputs)
+        # The folder of a part may hold what an earlier run of it finished.
+        check_output(options["output"], options["force"] or part is not None, inputs)
     samples = read_maps(
         references,
         folders,
@@ -136,34 +163,110 @@ def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
         resize=options["resize"],
     )
     narrator.say(f"{len(samples)} samples, {len(folders)} models; protocol {protocol.name}")
-    evaluation = evaluate_maps(
-        samples,
-        protocol,
-        labels=meaning_of_labels(options["labels"], options["mask_values"]),
-        normalise=chosen_normalisation(options["normalise"]),
-        label=options["label"],
-        seed=options["seed"],
-        ci=not options["no_ci"],
-        by=tuple(dict.fromkeys(options["by"])),
-        jobs=options["jobs"],
-        progress=narrator.steps(*steps_of(protocol)),
-    )
-    narrator.warn(evaluation.warnings)
-    if options["output"]:
-        command = click.get_current_context().obj or ()
-        pictures = {
-            "pictures": not options["no_images"] and not options["redact"],
-            "redact": options["redact"],
-        }
-        evaluation.save(
-            options["output"],
-            force=options["force"],
-            command=command,
-            started=start,
-            step=narrator.doing,
-            **pictures,
+    meaning: dict[str, Any] = {
+        "labels": meaning_of_labels(options["labels"], options["mask_values"]),
+        "normalise": chosen_normalisation(options["normalise"]),
+    }
+    options["jobs"] = within_memory(samples, protocol, options)
+    if options["plan"]:
+        print_plan(samples, protocol, meaning, options)
+        return
+    command = click.get_current_context().find_root().obj or ()
+    with ExitStack() as stack:
+        jobs, executor = stack.enter_context(chosen_workers(options, processes=True))
+        if options["output"] is not None:
+            plan = map_plan(samples, protocol, **meaning, command=command)
+            if store is None:
+                store = stack.enter_context(kept_blocks(plan, options, part))
+            else:
+                check_plan(store, plan)
+        how: dict[str, Any] = {**meaning, "jobs": jobs, "executor": executor, "store": store}
+        how["progress"] = narrator.steps(*steps_of(protocol))
+        if part is not None:
+            number = examine_part(samples, protocol, **how)
+            narrator.say(f"part {part}: {number} samples are kept in {options['output']}")
+            click.echo(options["output"])
+            return
+        evaluation = evaluate_maps(
+            samples,
+            protocol,
+            **how,
+            label=options["label"],
+            seed=options["seed"],
+            ci=not options["no_ci"],
+            by=tuple(dict.fromkeys(options["by"])),
         )
+        narrator.warn(evaluation.warnings)
+        if options["output"]:
+            pictures = {
+                "pictures": not options["no_images"] and not options["redact"],
+                "redact": options["redact"],
+            }
+            evaluation.save(
+                options["output"],
+                force=options["force"],
+                command=command,
+                started=start,
+                step=narrator.doing,
+                **pictures,
+            )
+            if store is not None and not store.read_only:
+                store.remove()
     show(evaluation, narrator, options)
+
+
+def within_memory(samples: Any, protocol: Any, options: Mapping[str, Any]) -> int:
+    """Return the number of jobs that --max-memory allows."""
+    from calipers.maps.plan import cost_of
+
+    jobs: int = options["jobs"]
+    if options["max_memory"] is None:
+        return jobs
+    return cost_of(samples, protocol).jobs_within(bytes_of(options["max_memory"]), jobs)
+
+
+def bytes_of(text: str) -> int:
+    """Return the number of bytes in ``8GB`` or ``500 MB``."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)i?B?\s*", text)
+    if match is None:
+        raise UsageError(f"--max-memory is a size such as 8GB, not {text!r}")
+    return int(float(match.group(1)) * 1000 ** " kMGT".index(match.group(2) or " "))
+
+
+def print_plan(samples: Any, protocol: Any, meaning: dict[str, Any], options: Any) -> None:
+    """Print what the run would take; one sample is examined to know the time."""
+    from calipers.maps.plan import cost_of
+    from calipers.show.words import count_text
+
+    cost = cost_of(samples, protocol, **meaning, measured=True)
+    jobs, seconds = options["jobs"], cost.seconds or 0.0
+    document = {
+        "schema": "calipers.plan/1",
+        "samples": cost.n_samples,
+        "models": cost.n_models,
+        "file_bytes": cost.file_bytes,
+        "jobs": jobs,
+        "memory_bytes": cost.memory(jobs),
+        "cpu_seconds": seconds,
+        "seconds": seconds / jobs,
+        "largest_sample": cost.largest,
+    }
+    if options["as_json"]:
+        click.echo(json.dumps(document))
+        return
+    size = " x ".join(map(str, cost.largest_shape))
+    click.echo(
+        f"work    {count_text('sample', cost.n_samples)} of {cost.n_models} models, "
+        f"{cost.file_bytes / 1e9:.2f} GB of files; a block per sample"
+    )
+    click.echo(
+        f"memory  about {cost.memory(jobs) / 1e9:.1f} GB with --jobs {jobs}; the largest "
+        f"sample is {one_line(cost.largest)}, {size} voxels"
+    )
+    click.echo(
+        f"time    about {duration_text(seconds / jobs)} with --jobs {jobs}, from one sample; "
+        "intervals and page not included"
+    )
 
 
 def with_settings(protocol: Any, options: dict[str, Any]) -> Any:

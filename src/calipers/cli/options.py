@@ -26,6 +26,7 @@ SCALES = click.Choice(["unit", "raw"])
 MASKS = click.Choice(["auto", "required", "ignore"])
 ON_OFF = click.Choice(["on", "off"])
 OUTSIDE = click.Choice(["keep", "clip", "refuse"])
+ENGINES = click.Choice(["local", "dask"])
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 SHARE_OR_BOUND = click.FloatRange(0, 1)
 BLOCKS = "Blocks of images, or samples, processed at a time; results do not depend on it."
@@ -138,6 +139,18 @@ def jobs_option(
 ) -> Callable[[F], F]:
     """Declare --jobs."""
     return click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help=help)
+
+
+def engine_option(function: F) -> F:
+    """Declare --engine."""
+    text = "Where the work runs: local (default), or dask for a cluster."
+    return click.option("--engine", type=ENGINES, default="local", help=text)(function)
+
+
+def scheduler_option(function: F) -> F:
+    """Declare --scheduler."""
+    text = "Dask scheduler, such as tcp://HOST:8786; default: one on this machine."
+    return click.option("--scheduler", metavar="ADDRESS", help=text)(function)
 
 
 def images_option(help: str) -> Callable[[F], F]:
@@ -302,12 +315,8 @@ def evaluation_options(presets: str) -> Callable[[F], F]:
         ),
         protocol_seed_option,
         jobs_option(BLOCKS),
-        click.option(
-            "--engine",
-            type=click.Choice(["local"]),
-            default="local",
-            help="Where the work runs; only local.",
-        ),
+        engine_option,
+        scheduler_option,
         no_ci_option(),
         force_option(REPLACE_RESULTS),
     )

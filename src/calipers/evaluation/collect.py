@@ -5,25 +5,23 @@ follow.
 `evaluate` and `groups` merge the recipes of their metrics with `jobs_of`, collect the evidence with
 `collect`, and turn it into rows with `estimated_rows`. Everything that matches calls `collect` too.
 
-Blocks depend on the data, never on the number of workers, and `in_order` joins what was done in
-the order of the blocks: the result has the same bits on one thread and on many. Any
-`concurrent.futures.Executor` works. Maps and stability work through their samples and bags with the
-same function.
+Blocks depend on the data, never on the number of workers, and `engine.work.in_order` joins what was
+done in the order of the blocks: the result has the same bits on one thread and on many.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions, References
+from calipers.engine.store import RunPlan
+from calipers.engine.work import in_order
 from calipers.errors import UsageError
 from calipers.evaluation.protocol import Protocol
 from calipers.matching.assign import MatchRecipe
@@ -35,10 +33,9 @@ from calipers.statistics.estimates import Progress as Progress_
 from calipers.statistics.weights import Units, units_of
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Executor
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+    from calipers.engine.store import Store
 
 BLOCK = 16384  # images
 
@@ -52,52 +49,13 @@ def spans(n_images: int, block: int | None = None) -> list[tuple[int, int]]:
     return [(start, min(start + block, n_images)) for start in range(0, max(n_images, 1), block)]
 
 
-def in_order(
-    work: Callable[[Item], Result],
-    items: Iterable[Item],
-    *,
-    workers: int = 1,
-    executor: Executor | None = None,
-    ahead: int | None = None,
-) -> Iterator[Result]:
-    """Yield the work on every item in the order of the items, whichever is done first.
-
-    Parameters
-    ----------
-    workers
-        Threads to use when no executor is given; 1 works in this thread.
-    ahead
-        How many items may be under way or wait for their turn, which bounds the memory; all if left
-        out.
-    """
-    if executor is None and workers <= 1:
-        yield from map(work, items)
-        return
-    from concurrent.futures import ThreadPoolExecutor
-
-    pool: AbstractContextManager[Executor] = (
-        nullcontext(executor) if executor else ThreadPoolExecutor(workers)
-    )
-    with pool as running:
-        waiting: deque[Future[Result]] = deque()
-        try:
-            for item in items:
-                waiting.append(running.submit(work, item))
-                if ahead is not None and len(waiting) >= ahead:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:  # after an error or an interrupt the remaining items are not needed
-            for future in waiting:
-                future.cancel()
-
-
 def collect(
     cohort: Cohort,
     jobs: Mapping[Any, Job],
     *,
     workers: int = 1,
     executor: Executor | None = None,
+    store: Store | None = None,
     progress: Progress | None = None,
 ) -> dict[Any, Evidence]:
     """Collect the evidence of several (model, recipe) jobs over all blocks of a cohort.
@@ -108,20 +66,80 @@ def collect(
         Any key -> (model, recipe); the result has the same keys.
     workers
         Threads to use when no executor is given; 1 works in this thread.
+    store
+        Finished blocks are taken from there, and new ones are written to it (`collection_plan`).
     progress
         Called after every block.
     """
-    blocks = spans(cohort.n_images)
-    tasks = []
-    for key, (model, recipe) in jobs.items():
-        tasks += [(key, model, recipe, span) for span in blocks]
+    tasks = _tasks(cohort, jobs)
     parts: dict[Any, list[Evidence]] = {key: [] for key in jobs}
-    results = in_order(_work, _blocks(cohort, tasks), workers=workers, executor=executor)
+    results = in_order(
+        _work, _blocks(cohort, tasks), workers=workers, executor=executor, store=store
+    )
     for n_done, evidence in enumerate(results, start=1):
         parts[tasks[n_done - 1][0]].append(evidence)
         if progress is not None:
             progress(n_done, len(tasks))
     return {key: _join(evidence) for key, evidence in parts.items()}
+
+
+def collect_part(
+    cohort: Cohort,
+    protocol: Protocol,
+    store: Store,
+    *,
+    workers: int = 1,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Collect the blocks of one part into its store; return their number."""
+    sized = with_areas(cohort, protocol)
+    tasks = _tasks(sized, jobs_of(sized, protocol.compile()))
+    first, end = store.span
+    results = in_order(
+        _work, _blocks(sized, tasks), workers=workers, executor=executor, store=store
+    )
+    for n_done, _ in enumerate(results, start=1):
+        if progress is not None:
+            progress(n_done, end - first)
+    return end - first
+
+
+def collection_plan(cohort: Cohort, protocol: Protocol, command: Sequence[str] = ()) -> RunPlan:
+    """Return what decides the evidence of every block, for a store: inputs by their hashes, the
+    protocol, and the list of blocks.
+    """
+    from calipers import __version__
+
+    items = []
+    for _, model, recipe, (first, end) in _tasks(cohort, jobs_of(cohort, protocol.compile())):
+        items.append(f"{model} {recipe.key[0]} images {first}:{end}")
+    inputs = [[file.role, file.sha256, file.used] for file in cohort.intake.files]
+    return RunPlan(
+        work="evaluate",
+        settings={
+            "calipers": __version__,
+            "numpy": np.__version__,
+            "protocol": protocol.as_dict(),
+            "inputs": inputs,
+            "models": list(cohort.models),
+            "classes": list(cohort.classes),
+            "images": cohort.n_images,
+        },
+        items=items,
+        command=command,
+    )
+
+
+def _tasks(
+    cohort: Cohort, jobs: Mapping[Any, Job]
+) -> list[tuple[Any, str, Recipe[Any], tuple[int, int]]]:
+    """Return (key, model, recipe, images) of every job on every block."""
+    blocks = spans(cohort.n_images)
+    tasks = []
+    for key, (model, recipe) in jobs.items():
+        tasks += [(key, model, recipe, span) for span in blocks]
+    return tasks
 
 
 def _blocks(

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,11 @@ from calipers.metrics.base import MetricPlan
 from calipers.metrics.ranking import AveragePrecision
 from calipers.metrics.rodeo import PARTS, Rodeo
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from calipers.engine.store import Store
+
 
 def evaluate(
     cohort: Cohort,
@@ -42,6 +47,8 @@ def evaluate(
     ci: bool = True,
     by: str | Sequence[str] = (),
     jobs: int = 1,
+    executor: Executor | None = None,
+    store: Store | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Evaluate all models of a cohort under a protocol.
@@ -63,6 +70,11 @@ def evaluate(
         as a list.
     jobs
         Threads for the per-image work; the result does not depend on it.
+    executor
+        Any `concurrent.futures.Executor` for that work instead, such as that of a Dask client.
+    store
+        Where finished blocks of images are kept: see `calipers.engine.store` and
+        `calipers.evaluation.collect.collection_plan`.
     progress
         Called with (blocks done, blocks in all).
 
@@ -86,7 +98,14 @@ def evaluate(
     _check(cohort)
     check_groupings(cohort, by)
     sized = with_areas(cohort, protocol)
-    evidence = collect(sized, jobs_of(sized, protocol.compile()), workers=jobs, progress=progress)
+    evidence = collect(
+        sized,
+        jobs_of(sized, protocol.compile()),
+        workers=jobs,
+        executor=executor,
+        store=store,
+        progress=progress,
+    )
     rows = estimated_rows(sized, protocol, evidence, ci=ci, progress=progress)
     evaluation = Evaluation(protocol, cohort, tuple(rows), evidence, ci)
     return grouped(evaluation, by, progress)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from calipers.arrays import F64, host_array
 from calipers.data.cohort import Cohort, FileIntake, Intake
 from calipers.data.maps import Histograms, Sample
+from calipers.engine.work import WorkerDied, in_order
 from calipers.errors import InputError, UsageError
 from calipers.evaluation.collect import Progress
 from calipers.evaluation.evaluate import evaluate
@@ -49,6 +50,11 @@ from calipers.maps.examine import (
 )
 from calipers.metrics.maps import MapMetric, MapSettings, Measure, PooledVoxels, Tables
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from calipers.engine.store import Store
+
 # Keys of a mapping that are not groups; the model without a name; meanings of label values.
 OWN = ("map", "maps", "labels", "name", "spacing", "image")
 MODEL = "model"
@@ -66,6 +72,8 @@ def evaluate_maps(
     ci: bool = True,
     by: str | Sequence[str] = (),
     jobs: int = 1,
+    executor: Executor | None = None,
+    store: Store | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Evaluate maps of scores against label arrays, in 2D or 3D.
@@ -92,6 +100,14 @@ def evaluate_maps(
         What the objects are called.
     seed, ci, by, jobs
         As in `calipers.evaluation.evaluate`. With more jobs more samples are in memory.
+    executor
+        Where samples are read and examined: `calipers.engine.processes.Processes`, the executor of
+        a Dask client, or any other `concurrent.futures.Executor`. ``jobs`` is its number of
+        workers then. The result does not depend on it.
+    store
+        Where examined samples are kept, so that a run that is stopped can go on: see
+        `calipers.engine.store.opened` and
+        `calipers.maps.plan.map_plan`.
     progress
         Called with (samples done, samples in all), where their number is known.
 
@@ -107,6 +123,7 @@ def evaluate_maps(
     protocol = Protocol.load(protocol)
     settings = protocol.maps or MapSettings()
     source = given_samples(samples, labels=labels, normalise=normalise)
+    workers = _Workers(jobs, executor, store)
     if (
         columns := source.columns
     ) is not None:  # before the first sample is read; `evaluate` looks closer
@@ -115,12 +132,61 @@ def evaluate_maps(
             Grouping.parse(text, columns, "samples")
     # The samples that chose the threshold are not judged with it.
     tuning, source = source.split(settings.tuning) if settings.tuning else (source, source)
-    thresholds = chosen_thresholds(tuning, settings, jobs=jobs, progress=progress)
+    thresholds = chosen_thresholds(
+        tuning, settings, jobs=jobs, executor=executor, progress=progress
+    )
     plan = _SamplesPlan(settings, _named_measures(protocol), thresholds, label)
-    cohort = _examined_cohort(source, plan, jobs, progress)
+    cohort = _examined_cohort(source, plan, workers, progress)
     # From here on maps are a cohort like any other.
     evaluation = evaluate(cohort, protocol, seed=seed, ci=ci, by=by, jobs=jobs, progress=progress)
     return replace(evaluation, load_sample=source.again_one())
+
+
+def examine_part(
+    samples: Iterable[Any],
+    protocol: str | Path | Protocol = "anomaly",
+    *,
+    store: Store,
+    labels: str | Sequence[int] = "binary",
+    normalise: str | Mapping[str, str] = "none",
+    jobs: int = 1,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Examine the samples of one part, and leave them in its store; return how many they are.
+
+    `calipers.engine.store.merged` opens the stores of all parts, and `evaluate_maps` with that
+    store gives the same bits as a single run.
+    """
+    protocol = Protocol.load(protocol)
+    settings = protocol.maps or MapSettings()
+    if settings.is_rule:
+        raise UsageError(
+            f"a threshold of {settings.threshold!r} needs the maps of all parts: choose it once, "
+            "and give the parts its number"
+        )
+    source = given_samples(samples, labels=labels, normalise=normalise)
+    if settings.tuning:
+        _, source = source.split(settings.tuning)
+    plan = _SamplesPlan(settings, _named_measures(protocol), None, "")
+    gathering = _Gathering(plan, source)
+    number = 0
+    for number, examined in enumerate(
+        _examined(source, plan, gathering, _Workers(jobs, executor, store)), start=1
+    ):
+        gathering.check_scores(examined)
+        if progress is not None and source.number:
+            progress(number, len(range(*store.span)))
+    return number
+
+
+@dataclass(frozen=True)
+class _Workers:
+    """Where samples are examined, and where finished ones are kept."""
+
+    jobs: int
+    executor: Executor | None
+    store: Store | None
 
 
 def _named_measures(protocol: Protocol) -> dict[str, Measure]:
@@ -163,42 +229,107 @@ class _SamplesPlan:
 
 
 def _examined_cohort(
-    source: GivenSamples, plan: _SamplesPlan, jobs: int, progress: Progress | None
+    source: GivenSamples, plan: _SamplesPlan, workers: _Workers, progress: Progress | None
 ) -> Cohort:
     """Examine all samples one after the other, and return the cohort of what was measured."""
-    examined_samples: list[Examined] = []
-    maps: dict[str, ModelEvidence] = {}
-    needs_scores = [measure.pooled or measure.ranked_in_batches for measure in plan.measures]
-    exact = ExactScores(needed=any(needs_scores))
-    check, number = _Alike(), source.number
-
-    # Scores are handed over only as long as all of them fit into memory.
-    def work(sample: Sample) -> Examined:
-        return examine(sample, plan.of(sample, instances=source.instances, keep=not exact.given_up))
-
-    for n_done, examined in enumerate(work_on_samples(source.loaders(), work, jobs), start=1):
-        check(examined)
-        for model, measured_map in examined.models.items():
-            maps.setdefault(model, ModelEvidence()).add(measured_map)
-            if measured_map.scores is not None:
-                exact.add(model, measured_map.scores)
-        # Without its maps a sample is small: only this much stays in memory.
-        examined_samples.append(replace(examined, models={}))
+    gathering, number = _Gathering(plan, source), source.number
+    for n_done, examined in enumerate(_examined(source, plan, gathering, workers), start=1):
+        gathering.add(examined)
         if progress is not None and number:
             progress(n_done, number)
-    _check_number(examined_samples, source, plan.settings)
-    batch = plan.settings.batch
-    values = {model: exact.values(model, plan.measures, batch) for model in maps}
-    notes = {model: _notes(model, gathered, plan) for model, gathered in maps.items()}
-    return cohort_of(
-        examined_samples,
-        maps,
-        values,
-        plan.measures,
-        label=plan.label,
-        batch=batch,
-        intake=source.intake(len(examined_samples), notes),
-    )
+    _check_number(gathering.samples, source, plan.settings)
+    return gathering.cohort()
+
+
+def _examined(
+    source: GivenSamples, plan: _SamplesPlan, gathering: _Gathering, workers: _Workers
+) -> Iterator[Examined]:
+    """Yield every sample, examined; a worker that dies names the sample."""
+
+    def tasks() -> Iterator[tuple[Callable[[], Sample], _Examination]]:
+        for load in source.loaders():
+            # Scores are handed over only as long as all of them fit into memory.
+            keep = not gathering.exact.given_up
+            yield load, _Examination(plan, source.instances, keep)
+            del load  # and with it the sample, before the next one is made
+
+    jobs, executor = workers.jobs, workers.executor
+    ahead = jobs if executor is None else 2 * jobs
+    try:
+        yield from in_order(
+            _load_and_examine,
+            tasks(),
+            workers=jobs,
+            executor=executor,
+            ahead=ahead,
+            store=workers.store,
+        )
+    except WorkerDied as error:
+        raise InputError(
+            "a sample that can be read",
+            rule="worker-died",
+            location=source.name_of(error.item),
+            value=error.how,
+            hint="its file may be damaged, or the memory too small: try fewer --jobs",
+        ) from None
+
+
+@dataclass(frozen=True)
+class _Examination:
+    """What is done with a sample; it can be sent to other processes."""
+
+    plan: _SamplesPlan
+    instances: bool
+    keep: bool
+
+    def __call__(self, sample: Sample) -> Examined:
+        return examine(sample, self.plan.of(sample, instances=self.instances, keep=self.keep))
+
+
+def _load_and_examine(task: tuple[Callable[[], Sample], _Examination]) -> Examined:
+    load, examination = task
+    return examination(load())
+
+
+class _Gathering:
+    """The evidence of all samples, added one after the other."""
+
+    def __init__(self, plan: _SamplesPlan, source: GivenSamples) -> None:
+        self.plan, self.source = plan, source
+        self.samples: list[Examined] = []
+        self.maps: dict[str, ModelEvidence] = {}
+        needs_scores = [measure.pooled or measure.ranked_in_batches for measure in plan.measures]
+        self.exact = ExactScores(needed=any(needs_scores))
+        self._check = _Alike()
+
+    def add(self, examined: Examined) -> None:
+        """Take one more sample."""
+        self._check(examined)
+        for model, measured_map in examined.models.items():
+            self.maps.setdefault(model, ModelEvidence()).add(measured_map)
+            self.exact.add(model, measured_map.scores)
+        # Without its maps a sample is small: only this much stays in memory.
+        self.samples.append(replace(examined, models={}))
+
+    def check_scores(self, examined: Examined) -> None:
+        """Count the scores of a sample that stays in a store, to know when they are too many."""
+        for model, measured_map in examined.models.items():
+            self.exact.add(model, measured_map.scores)
+
+    def cohort(self) -> Cohort:
+        """Return the cohort of all samples."""
+        plan, batch = self.plan, self.plan.settings.batch
+        values = {model: self.exact.values(model, plan.measures, batch) for model in self.maps}
+        notes = {model: _notes(model, gathered, plan) for model, gathered in self.maps.items()}
+        return cohort_of(
+            self.samples,
+            self.maps,
+            values,
+            plan.measures,
+            label=plan.label,
+            batch=batch,
+            intake=self.source.intake(len(self.samples), notes),
+        )
 
 
 def _check_number(samples: Sequence[Examined], source: GivenSamples, settings: MapSettings) -> None:
@@ -329,10 +460,21 @@ class GivenSamples:
         for entry in self.entries:
             k = next(numbers)
             if self.selects(_groups(entry)):
-                yield partial(self._load, entry, k)
+                # Without `self`: it holds all samples, and each may go to another process.
+                yield partial(load_entry, entry, k, self.labels, self.normalise)
             else:
                 self.left_out.append(k)
             del entry
+
+    def selected(self) -> list[Any]:
+        """Return the entries that are kept, of a list that can be read more than once."""
+        return [entry for entry in self.entries if self.selects(_groups(entry))]
+
+    def name_of(self, k: int) -> str:
+        """Return the name of the k-th selected sample, where there is one."""
+        if not self.again:
+            return f"samples[{k}]"
+        return str(getattr(self.selected()[k], "name", f"samples[{k}]"))
 
     def again_one(self) -> Callable[[int], Sample] | None:
         """Return a function that loads the k-th selected sample again, for pictures.
@@ -347,26 +489,11 @@ class GivenSamples:
         def selected_rows() -> list[int]:  # only when it is needed: entries may be made on the spot
             return [k for k, entry in enumerate(entries) if self.selects(_groups(entry))]
 
-        return lambda number: self._load(entries[selected_rows()[number]], selected_rows()[number])
+        def load(number: int) -> Sample:
+            row = selected_rows()[number]
+            return load_entry(entries[row], row, self.labels, self.normalise)
 
-    def _load(self, entry: Any, k: int) -> Sample:
-        if hasattr(entry, "load"):  # files: see `calipers.io.volumes`
-            sample: Sample = entry.load(label_values=self.labels, normalise=self.normalise)
-            return sample
-        sample, where = _sample(entry, k)
-        labels = as_labels(sample.labels, self.labels, file=f"{where} labels")
-        normalise_of, maps = normalisations(self.normalise, sample.maps), {}
-        for model, scores in sample.maps.items():
-            if scores.shape != labels.shape:
-                raise InputError(
-                    f"a map of the shape of its labels, {labels.shape}",
-                    rule="shape-mismatch",
-                    location=f"{where} map of {model}",
-                    value=scores.shape,
-                    hint="nothing is resized or transposed; arrays are [z, ]y, x",
-                )
-            maps[model] = as_map(scores, normalise_of[model], file=f"{where} map of {model}")
-        return replace(sample, labels=labels, maps=maps)
+        return load
 
     def intake(self, number: int, notes: Mapping[str, tuple[str, ...]]) -> Intake:
         """Return the account of what was read; ``notes`` are those of every model."""
@@ -380,6 +507,29 @@ class GivenSamples:
             role = f"predictions of {model}"
             files.append(FileIntake("<arrays>", role, "arrays", *counts, notes=notes_of_model))
         return Intake(tuple(files))
+
+
+def load_entry(
+    entry: Any, k: int, label_values: str | Sequence[int], normalise: str | Mapping[str, str]
+) -> Sample:
+    """Return an entry as a sample in memory, checked."""
+    if hasattr(entry, "load"):  # files: see `calipers.io.volumes`
+        read_sample: Sample = entry.load(label_values=label_values, normalise=normalise)
+        return read_sample
+    sample, where = _sample(entry, k)
+    labels = as_labels(sample.labels, label_values, file=f"{where} labels")
+    normalise_of, maps = normalisations(normalise, sample.maps), {}
+    for model, scores in sample.maps.items():
+        if scores.shape != labels.shape:
+            raise InputError(
+                f"a map of the shape of its labels, {labels.shape}",
+                rule="shape-mismatch",
+                location=f"{where} map of {model}",
+                value=scores.shape,
+                hint="nothing is resized or transposed; arrays are [z, ]y, x",
+            )
+        maps[model] = as_map(scores, normalise_of[model], file=f"{where} map of {model}")
+    return replace(sample, labels=labels, maps=maps)
 
 
 def given_samples(
@@ -488,7 +638,12 @@ def _array(values: Any, where: str) -> NDArray[Any]:
 
 
 def chosen_thresholds(
-    source: GivenSamples, settings: MapSettings, *, jobs: int = 1, progress: Progress | None = None
+    source: GivenSamples,
+    settings: MapSettings,
+    *,
+    jobs: int = 1,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, float] | None:
     """Return model -> threshold, None if the settings name a number.
 
@@ -505,7 +660,7 @@ def chosen_thresholds(
         )
     maps: dict[str, GatheredHistograms] = {}
     for n_done, histograms in enumerate(
-        work_on_samples(source.loaders(), _histograms, jobs), start=1
+        work_on_samples(source.loaders(), _histograms, jobs, executor=executor), start=1
     ):
         for model, part in histograms.items():
             maps.setdefault(model, GatheredHistograms()).add(part)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,13 @@ from calipers.data.cohort import Cohort, Images, Intake
 from calipers.data.maps import BINS, COUNTED, Histograms, Maps, Sample, measured
 from calipers.data.masks import Masks, no_masks
 from calipers.data.objects import Predictions, References
-from calipers.evaluation.collect import in_order
+from calipers.engine.work import in_order
 from calipers.kernels import ragged, voxel_ranking, voxels
 from calipers.kernels.voxel_ranking import RankingFigures, Sides, VoxelOverlap
 from calipers.metrics.maps import AXES, MapSettings, Measure, Tables, value_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 Scores = NDArray[np.floating]
 Pair = tuple[float, float]
@@ -112,14 +115,25 @@ def _examined_map(view: MapView, plan: MapPlan, threshold: float) -> ExaminedMap
 
 
 def work_on_samples(
-    load: Iterable[Callable[[], Sample]], work: Callable[[Sample], Any], jobs: int
+    load: Iterable[Callable[[], Sample]],
+    work: Callable[[Sample], Any],
+    jobs: int,
+    *,
+    executor: Executor | None = None,
 ) -> Iterator[Any]:
-    """Yield the work on every sample, in order; at most ``jobs`` samples are in memory at once."""
+    """Yield the work on every sample, in order; at most ``jobs`` samples are in memory at once.
 
-    def load_and_work(one: Callable[[], Sample]) -> Any:
-        return work(one())
+    An executor gets twice as many, so that no worker waits for the next sample.
+    """
+    tasks = ((one, work) for one in load)
+    ahead = jobs if executor is None else 2 * jobs
+    return in_order(_loaded_and_worked, tasks, workers=jobs, executor=executor, ahead=ahead)
 
-    return in_order(load_and_work, load, workers=jobs, ahead=jobs)
+
+def _loaded_and_worked(task: tuple[Callable[[], Sample], Callable[[Sample], Any]]) -> Any:
+    # A function of the module, because closures cannot be sent to other processes.
+    load, work = task
+    return work(load())
 
 
 @dataclass(frozen=True)
@@ -394,19 +408,25 @@ class ExactScores:
         self._bytes = 0
         self.given_up = not needed  # whether scores need not be handed over
 
-    def add(self, model: str, scores: tuple[Scores, Scores, I64]) -> None:
+    def add(self, model: str, scores: tuple[Scores, Scores, I64] | None) -> None:
         """Take the voxels of one sample: scores of positive and negative ones, and of the former,
-        the object.
+        the object. None comes from a run that had given up: its samples alone were too many.
         """
         if self.given_up:
             return
+        if scores is None:
+            self._give_up()
+            return
         self._bytes += sum(part.nbytes for part in scores)
         if self._bytes > MOST_BYTES:
-            # All or nothing: values of some samples would pass for those of all.
-            self.given_up = True
-            self._parts.clear()
+            self._give_up()
             return
         self._parts.setdefault(model, []).append(scores)
+
+    def _give_up(self) -> None:
+        # All or nothing: values of some samples would pass for those of all.
+        self.given_up = True
+        self._parts.clear()
 
     def values(self, model: str, measures: Sequence[Measure], batch: int) -> ExactValues | None:
         """Return the values of the measures on all voxels of the data set and of every batch of

@@ -228,13 +228,23 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _in_use(folder: Path) -> bool:
     """Return whether another run holds the lock of a folder."""
+    with locked_at_once(folder) as is_ours:
+        return not is_ours
+
+
+@contextmanager
+def locked_at_once(folder: Path) -> Iterator[bool]:
+    """Hold the lock of a folder, and say whether it could be had without waiting."""
     try:
         handle = _lock(folder, wait=False)
     except BlockingIOError:
-        return True
-    if handle is not None:
-        os.close(handle)
-    return False
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 def _lock(folder: Path, *, wait: bool) -> int | None:

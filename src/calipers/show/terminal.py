@@ -299,12 +299,12 @@ class Narrator:
             return
         self.visible = step < total
         seconds_left = elapsed / step * (total - step)
-        remaining = _duration(seconds_left)
+        remaining = duration_text(seconds_left)
         line = f"  {name}: {step / total:.0%}, {remaining} left" if self.visible else ""
         click.echo("\r" + line.ljust(WIDTH) + ("" if self.visible else "\r"), err=True, nl=False)
 
 
-def _duration(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Return ``40 s``, ``3 min`` or ``2 h 10 min``."""
     if seconds < 90:
         return f"{seconds:.0f} s"

@@ -24,8 +24,8 @@ import numpy as np
 
 from calipers.arrays import F64, I64, Flags, joined_columns
 from calipers.data.bags import Bag, Bags, check_bag
+from calipers.engine.work import in_order
 from calipers.errors import UsageError, did_you_mean, one_of, whole
-from calipers.evaluation.collect import in_order
 from calipers.kernels import agreement, ranks
 from calipers.kernels.agreement import SCORES
 from calipers.kernels.ranks import pair_index

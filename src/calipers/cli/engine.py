@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where long work runs, how it goes on after an interruption, and how parts become one result.
+
+Verbs that work through many samples add `part_option`, take their workers from `chosen_workers`
+and keep finished samples with `kept_blocks`:
+
+- with ``-o DIR``, finished samples are kept in ``DIR.blocks`` until the result is written. The same
+  command goes on from there after Ctrl-C, a kill or a power cut;
+- with ``--part 2/8 -o DIR``, the samples of that part are kept in DIR, and nothing else is done;
+- `calipers merge DIR...` runs the command of the parts with what they kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from calipers.cli.options import F, force_option, output_folder_option, output_options
+from calipers.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from calipers.engine.store import RunPlan, Store
+    from calipers.engine.work import Part
+
+BLOCKS = ".blocks"  # added to the name of a result folder
+# Options that say where and how a part ran, not what it computes; they take a value each.
+OF_RUNS = ("--part", "-o", "--output", "--jobs", "--engine", "--scheduler", "--max-memory")
+FLAGS_OF_RUNS = ("--force", "--json", "-q", "--quiet")
+
+
+class Workers(NamedTuple):
+    """Where samples are worked on, and how many at a time."""
+
+    jobs: int
+    executor: Executor | None
+
+
+def part_option(function: F) -> F:
+    """Declare --part."""
+    text = "Do part I of N only, and keep it in DIR for calipers merge."
+    return click.option("--part", metavar="I/N", help=text)(function)
+
+
+def chosen_part(options: Mapping[str, Any]) -> Part | None:
+    """Return the part that --part names."""
+    if options["part"] is None:
+        return None
+    from calipers.engine.work import Part
+
+    if options["output"] is None:
+        raise UsageError("--part keeps its results in a folder: give -o DIR, another one per part")
+    return Part.parse(options["part"])
+
+
+@contextmanager
+def chosen_workers(options: Mapping[str, Any], *, processes: bool) -> Iterator[Workers]:
+    """Give the workers of --jobs, --engine and --scheduler.
+
+    Parameters
+    ----------
+    processes
+        Use processes instead of threads on this machine: right where files are decoded.
+    """
+    jobs = options["jobs"]
+    if options["engine"] == "dask":
+        from calipers.engine.cluster import dask_cluster
+
+        with dask_cluster(options["scheduler"], workers=jobs) as cluster:
+            yield Workers(cluster.n_workers, cluster.executor)
+        return
+    if options["scheduler"] is not None:
+        raise UsageError("--scheduler is for --engine dask")
+    if jobs == 1 or not processes:
+        yield Workers(jobs, None)
+        return
+    from calipers.engine.processes import Processes
+
+    with Processes(jobs) as executor:
+        yield Workers(jobs, executor)
+
+
+@contextmanager
+def kept_blocks(plan: RunPlan, options: Mapping[str, Any], part: Part | None) -> Iterator[Store]:
+    """Open the folder for finished samples; an interruption says that the command goes on."""
+    from calipers.engine.store import opened
+
+    output = Path(options["output"])
+    folder = output.with_name(output.name + BLOCKS) if part is None else output
+    with opened(folder, plan, part) as store:
+        try:
+            yield store
+        except KeyboardInterrupt as stop:
+            first, end = store.span
+            stop.add_note(
+                f"{store.n_done} of {end - first} are done and kept in {folder}: the same command "
+                "goes on from there"
+            )
+            raise
+
+
+def check_plan(store: Store, plan: RunPlan) -> None:
+    """Raise unless the parts in a store belong to the inputs as they are now."""
+    from calipers.engine.store import difference_of
+
+    difference = difference_of(store.plan, plan)
+    if difference:
+        raise InputError(
+            "the inputs and options of the parts",
+            rule="foreign-part",
+            file=str(store.folders[0]),
+            location=difference,
+            hint="merge where the parts ran, with the same Calipers and unchanged inputs",
+        )
+
+
+@click.command()
+@click.argument("parts", metavar="DIR...", nargs=-1, required=True)
+@output_folder_option("Folder for JSON, tables and the page; must be new or empty.")
+@force_option("Allow a DIR that is not empty; results in it are replaced.")
+@output_options
+@click.pass_context
+def merge(ctx: click.Context, /, parts: tuple[str, ...], **options: Any) -> None:
+    """Merge the parts of a run into one result, with the same bits as a single run.
+
+    DIR are the folders that --part I/N -o DIR wrote, all N of them, in any order. Run it where the
+    parts ran: the inputs are listed again, but not worked on.
+
+    \b
+    calipers maps labels ours=maps --part 1/2 -o parts/1
+    calipers maps labels ours=maps --part 2/2 -o parts/2
+    calipers merge parts/1 parts/2 -o results
+    """
+    from calipers.engine.store import merged
+
+    store, command = merged([Path(part) for part in parts])
+    verb, run = _runner(store.plan.work)
+    arguments = _without_run_options(command[2:])
+    if options["output"]:
+        arguments += ["-o", options["output"]]
+    arguments += ["--force"] * options["force"] + ["--json"] * options["as_json"]
+    arguments += ["--quiet"] * options["quiet"]
+    with ExitStack() as stack:
+        inner = verb.make_context(store.plan.work, arguments, parent=ctx)
+        stack.enter_context(inner)
+        run(**inner.params, store=store)
+
+
+def _runner(work: str) -> tuple[click.Command, Any]:
+    """Return the verb of a kind of work, and the function behind it."""
+    if work == "maps":
+        from calipers.cli.maps import maps, run_maps
+
+        return maps, run_maps
+    if work == "evaluate":
+        from calipers.cli.evaluate import evaluate, run_evaluate
+
+        return evaluate, run_evaluate
+    raise InputError("a kind of work that can be merged", rule="no-blocks", value=work)
+
+
+def _without_run_options(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments of a verb without those of the run."""
+    rest: list[str] = []
+    skips = False
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        if skips:
+            skips = False
+        elif argument in OF_RUNS:
+            skips = True
+        elif name not in OF_RUNS and argument not in FLAGS_OF_RUNS:
+            rest.append(argument)
+    return rest

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ordered map: a function over items, on any executor, its results in the order of the items.
+
+`in_order` is called by `evaluation.collect` (blocks of images), `maps.examine` (samples) and
+`stability.evidence` (bags). What is reduced over items is reduced by the caller, in the order in
+which results arrive here, so that no result depends on the number of workers or on which of them
+was first.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import count
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from calipers.errors import CalipersError, UsageError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
+    from calipers.engine.store import Store
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class WorkerDied(CalipersError):
+    """The work on an item ends its process, whatever else runs.
+
+    `in_order` says which ``item`` it was; callers know its name and tell the user.
+    """
+
+    exit_code = 2
+
+    def __init__(self, how: str) -> None:
+        super().__init__(f"the worker died ({how}), also when nothing else ran")
+        self.how = how
+        self.item = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Part ``number`` of ``total``, counted from 1: a run of neighbouring items."""
+
+    number: int
+    total: int
+
+    @classmethod
+    def parse(cls, text: str) -> Part:
+        """Read ``2/8``."""
+        number, slash, total = text.partition("/")
+        if not slash or not number.isdecimal() or not total.isdecimal():
+            raise UsageError(f"a part is written as 2/8, the second of eight; not {text!r}")
+        part = cls(int(number), int(total))
+        if not 1 <= part.number <= part.total:
+            raise UsageError(f"parts are counted from 1 to their number; there is no part {text}")
+        return part
+
+    def bounds(self, n_items: int) -> tuple[int, int]:
+        """Return the first item of the part, and the one after its last; parts differ in length by
+        one item at most.
+        """
+        first = (self.number - 1) * n_items // self.total
+        return first, self.number * n_items // self.total
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.total}"
+
+
+def in_order(
+    work: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    workers: int = 1,
+    executor: Executor | None = None,
+    ahead: int | None = None,
+    store: Store | None = None,
+) -> Iterator[Result]:
+    """Yield the work on every item in the order of the items, whichever is done first.
+
+    Parameters
+    ----------
+    workers
+        Threads to use when no executor is given; 1 works in this thread.
+    executor
+        Where the work runs instead: processes, a cluster. Work, items and results are pickled then.
+    ahead
+        How many items may be under way or wait for their turn, which bounds the memory; all if left
+        out.
+    store
+        Finished results are read from there, and new ones are written to it.
+
+    Notes
+    -----
+    With a store, the first interrupt (Ctrl-C) waits for the item whose turn it is and stores it;
+    the second one stops at once.
+    """
+    queue = _Queue(work, store)
+    pool: AbstractContextManager[Executor | None] = nullcontext(executor)
+    if executor is None and workers > 1:
+        from concurrent.futures import ThreadPoolExecutor
+
+        pool = ThreadPoolExecutor(workers)
+    stop = patient_interrupts() if store is not None else nullcontext(_never)
+    with pool as running, stop as interrupted:
+        try:
+            numbers = count()  # enumerate would hold on to an item while the next one is made
+            for item in items:
+                k = next(numbers)
+                if store is not None and not store.wants(k):
+                    continue
+                queue.add(k, item, running)
+                del item
+                if running is None or (ahead is not None and len(queue) >= ahead):
+                    yield queue.next()
+                    interrupted()
+            while len(queue):
+                yield queue.next()
+                interrupted()
+            if store is not None:
+                store.flush()
+        finally:  # after an error or an interrupt the remaining items are not needed
+            queue.cancel()
+
+
+class _Queue(Generic[Item, Result]):
+    """Results in the order of their items: under way, or read from a store."""
+
+    def __init__(self, work: Callable[[Item], Result], store: Store | None) -> None:
+        self.work, self.store = work, store
+        self.entries: deque[tuple[int, Callable[[], Result], Future[Result] | None]] = deque()
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def add(self, k: int, item: Item, executor: Executor | None) -> None:
+        """Begin the work on an item, unless the store has its result."""
+        future = None
+        if self.store is not None and k in self.store:
+            result: Callable[[], Result] = _stored(self.store, k)
+        elif executor is None:
+            result = _later(self.work, item)
+        else:
+            future = executor.submit(self.work, item)
+            result = future.result
+        self.entries.append((k, result, future))
+
+    def next(self) -> Result:
+        """Return the result of the item whose turn it is; new ones go into the store."""
+        k, result, _ = self.entries.popleft()
+        try:
+            value = result()
+        except WorkerDied as error:
+            error.item = k
+            raise
+        if self.store is not None:
+            self.store.put(k, value)
+        return value
+
+    def cancel(self) -> None:
+        """Give up what is still under way."""
+        for _, _, future in self.entries:
+            if future is not None:
+                future.cancel()
+
+
+def _later(work: Callable[[Item], Result], item: Item) -> Callable[[], Result]:
+    return lambda: work(item)
+
+
+def _stored(store: Store, k: int) -> Callable[[], Any]:
+    return lambda: store.get(k)
+
+
+def _never() -> None:
+    """Nobody interrupts."""
+
+
+@contextmanager
+def patient_interrupts() -> Iterator[Callable[[], None]]:
+    """Hold back the first Ctrl-C: the function that is given raises it when work can stop.
+
+    Only the main thread receives signals; elsewhere nothing is held back.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield _never
+        return
+    waiting = False
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        nonlocal waiting
+        if waiting:  # the second one is serious
+            raise KeyboardInterrupt
+        waiting = True
+
+    def interrupted() -> None:
+        if waiting:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, hold)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)

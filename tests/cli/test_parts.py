@@ -1,0 +1,260 @@
+"""Long runs: in parts, on workers, stopped and continued, always with the same bits."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calipers.engine.store import BLOCK_NAME
+
+N_SAMPLES = 9
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of labels and maps."""
+    folder = tmp_path_factory.mktemp("long")
+    for name in ("labels", "maps"):
+        (folder / name).mkdir()
+    for k in range(N_SAMPLES):
+        rng = np.random.default_rng(k)
+        labels = np.zeros((12, 16, 16), np.uint8)
+        labels[3:6, 4:8, 4 : 6 + k % 3] = k % 4 > 0
+        scores = np.clip(0.5 * labels + 0.4 * rng.random(labels.shape), 0, 1)
+        np.save(folder / "labels" / f"s{k}.npy", labels)
+        np.save(folder / "maps" / f"s{k}.npy", scores.astype(np.float32))
+    return folder
+
+
+def command(folder: Path, output: Path | None, *more: object) -> list[str]:
+    words = ["maps", folder / "labels", f"ours={folder / 'maps'}", "--replicates", 100, "-q"]
+    if output is not None:
+        words += ["-o", output]
+    return [str(word) for word in (*words, *more)]
+
+
+def result_hash(folder: Path) -> str:
+    return str(json.loads((folder / "run.json").read_text())["result_hash"])
+
+
+@pytest.fixture(scope="module")
+def whole(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The hash of the result of a single run."""
+    from calipers.cli.main import run
+
+    folder = tmp_path_factory.mktemp("whole") / "result"
+    assert run(command(samples, folder)) == 0
+    assert not folder.with_name("result.blocks").exists()
+    return result_hash(folder)
+
+
+@pytest.mark.parametrize("total", [1, 4])
+def test_parts_merged_are_one_run(
+    calipers: Callable[..., Any], samples: Path, whole: str, tmp_path: Path, total: int
+) -> None:
+    folders = []
+    for k in range(1, total + 1):
+        folders.append(tmp_path / f"part{k}")
+        said = calipers(*command(samples, folders[-1], "--part", f"{k}/{total}"))
+        assert (said.code, said.out) == (0, f"{folders[-1]}\n")
+    said = calipers("merge", *folders[::-1], "-o", tmp_path / "result", "-q")
+    assert said.code == 0, said.err
+    assert result_hash(tmp_path / "result") == whole
+    assert calipers("verify", tmp_path / "result", "-q").code == 0
+
+
+def test_workers_in_processes_give_the_same_bits(
+    calipers: Callable[..., Any], samples: Path, whole: str, tmp_path: Path
+) -> None:
+    assert calipers(*command(samples, tmp_path / "result", "--jobs", 2)).code == 0
+    assert result_hash(tmp_path / "result") == whole
+
+
+def test_a_dask_cluster_gives_the_same_bits(
+    calipers: Callable[..., Any], samples: Path, whole: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("distributed", reason="needs calipers[dask]")
+    said = calipers(*command(samples, tmp_path / "result", "--jobs", 2, "--engine", "dask"))
+    assert said.code == 0, said.err
+    assert result_hash(tmp_path / "result") == whole
+
+
+def test_a_scheduler_that_does_not_answer_is_named(
+    calipers: Callable[..., Any], samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("distributed", reason="needs calipers[dask]")
+    monkeypatch.setattr("calipers.engine.cluster.PATIENCE", 0.2)
+    address = ("--engine", "dask", "--scheduler", "tcp://127.0.0.1:9")
+    said = calipers(*command(samples, None, *address))
+    assert said.code == 2
+    assert "no-scheduler" in said.err
+    assert "--scheduler is for --engine dask" in calipers(*command(samples, None, *address[2:])).err
+
+
+def test_a_missing_part_or_changed_input_is_refused(
+    calipers: Callable[..., Any], samples: Path, tmp_path: Path
+) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(samples, copy)
+    for k in (1, 2):
+        calipers(*command(copy, tmp_path / f"part{k}", "--part", f"{k}/2"))
+    said = calipers("merge", tmp_path / "part1", "-o", tmp_path / "result")
+    assert (said.code, "no part 2/2" in said.err) == (2, True)
+    np.save(copy / "maps" / "s4.npy", np.zeros((12, 16, 16), np.float32))
+    said = calipers("merge", tmp_path / "part1", tmp_path / "part2", "-o", tmp_path / "result")
+    assert said.code == 2
+    assert "s4" in said.err
+    assert "foreign-part" in said.err
+
+
+def test_a_part_needs_a_folder_and_a_threshold_that_is_a_number(
+    calipers: Callable[..., Any], samples: Path, tmp_path: Path
+) -> None:
+    assert "give -o DIR" in calipers(*command(samples, None, "--part", "1/2")).err
+    said = calipers(*command(samples, tmp_path / "p", "--part", "1/2", "--threshold", "fpr:0.05"))
+    assert said.code == 2
+    assert "needs the maps of all parts" in said.err
+
+
+def stopped(arguments: list[str], number: int, seconds: float) -> int:
+    """Run the command line in a process of its own, and send it a signal after some time."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "calipers", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(number)
+    process.communicate()
+    return process.returncode
+
+
+def assert_no_partial_file(output: Path) -> None:
+    """Before the end there is no result, and every block is whole by its own name."""
+    from hashlib import sha256
+
+    assert not output.exists()
+    blocks = output.with_name(f"{output.name}.blocks")
+    for file in blocks.iterdir() if blocks.exists() else []:
+        match = BLOCK_NAME.fullmatch(file.name)
+        if match:
+            assert sha256(file.read_bytes()).hexdigest().startswith(match.group(2))
+
+
+def killed_until_done(samples: Path, output: Path, n_kills: int, seed: int) -> None:
+    random_time = random.Random(seed)
+    signals = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+    for k in range(n_kills):
+        number = signals[k % len(signals)]
+        code = stopped(command(samples, output), number, random_time.uniform(0.3, 2.5))
+        if code == 0:
+            return
+        assert code in (-signal.SIGKILL, -number, 130, 143)
+        assert_no_partial_file(output)
+    assert stopped(command(samples, output), signal.SIGKILL, 300) == 0
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(samples: Path, whole: str, tmp_path: Path) -> None:
+    killed_until_done(samples, tmp_path / "result", 3, seed=0)
+    assert result_hash(tmp_path / "result") == whole
+
+
+@pytest.mark.slow  # fifty kills take minutes
+@pytest.mark.parametrize("seed", range(17))
+def test_many_kills(samples: Path, whole: str, tmp_path: Path, seed: int) -> None:
+    killed_until_done(samples, tmp_path / "result", 3, seed=1 + seed)
+    assert result_hash(tmp_path / "result") == whole
+
+
+def test_an_interruption_says_how_to_go_on(
+    calipers: Callable[..., Any], samples: Path, whole: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    import os
+
+    from calipers.maps import evaluate
+
+    examine, numbers = evaluate.examine, iter(range(100))
+
+    def interrupted(*arguments: Any) -> Any:
+        if next(numbers) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+        return examine(*arguments)
+
+    monkeypatch.setattr(evaluate, "examine", interrupted)
+    said = calipers(*command(samples, tmp_path / "result"))
+    assert said.code == 130
+    # the sample that was being examined is finished first
+    assert f"4 of {N_SAMPLES} are done and kept in" in said.err
+    assert "the same command goes on" in said.err
+    monkeypatch.setattr(evaluate, "examine", examine)
+    assert calipers(*command(samples, tmp_path / "result")).code == 0
+    assert result_hash(tmp_path / "result") == whole
+    said = calipers(*command(samples, tmp_path / "again", "--normalise", "minmax"))
+    assert said.code == 0
+
+
+def test_blocks_of_another_run_are_refused(
+    calipers: Callable[..., Any], samples: Path, tmp_path: Path
+) -> None:
+    part = ("--part", "1/2")
+    assert calipers(*command(samples, tmp_path / "p", *part)).code == 0
+    assert calipers(*command(samples, tmp_path / "p", *part)).code == 0
+    said = calipers(*command(samples, tmp_path / "p", *part, "--normalise", "minmax"))
+    assert said.code == 2
+    assert "normalise: none and minmax" in said.err
+    assert "resume-mismatch" in said.err
+
+
+def test_parts_of_boxes_merged_are_one_run(
+    calipers: Callable[..., Any], files: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("calipers.evaluation.collect.BLOCK", 1)
+    words = ["evaluate", files.references, files.ours, "--replicates", "100"]
+    words += ["--preset", "overview", "-q"]
+    assert calipers(*words, "-o", tmp_path / "whole").code == 0
+    for k in (1, 2, 3):
+        said = calipers(*words, "-o", tmp_path / f"p{k}", "--part", f"{k}/3")
+        assert said.code == 0, said.err
+    folders = [tmp_path / f"p{k}" for k in (3, 1, 2)]
+    assert calipers("merge", *folders, "-o", tmp_path / "merged", "-q").code == 0
+    assert result_hash(tmp_path / "merged") == result_hash(tmp_path / "whole")
+
+
+def test_the_plan_says_what_a_run_takes_and_evaluates_nothing(
+    calipers: Callable[..., Any], samples: Path, tmp_path: Path
+) -> None:
+    said = calipers(*command(samples, tmp_path / "result", "--plan", "--json", "--jobs", 3))
+    assert said.code == 0
+    assert said.json["samples"] == N_SAMPLES
+    assert said.json["file_bytes"] == sum(file.stat().st_size for file in samples.rglob("*.npy"))
+    assert said.json["cpu_seconds"] == pytest.approx(3 * said.json["seconds"])
+    assert not (tmp_path / "result").exists()
+
+
+def test_memory_lowers_the_number_of_jobs_and_not_the_result(
+    calipers: Callable[..., Any], samples: Path, whole: str, tmp_path: Path
+) -> None:
+    plan = command(samples, None, "--plan", "--json", "--jobs", 8, "--max-memory", "0.8GB")
+    assert calipers(*plan).json["jobs"] == 1
+    plan[-1] = "100GB"
+    assert calipers(*plan).json["jobs"] == 8
+    assert calipers(*command(samples, tmp_path / "r", "--max-memory", "0.8GB")).code == 0
+    assert result_hash(tmp_path / "r") == whole
+    said = calipers(*command(samples, None, "--max-memory", "10MB"))
+    assert (said.code, "one sample at a time needs about" in said.err) == (2, True)
+    assert "a size such as 8GB" in calipers(*command(samples, None, "--max-memory", "lots")).err
