@@ -54,7 +54,16 @@ KINDS: dict[str, dict[str, Any]] = {
 def cohort_of(kind: str, seed: int, n_images: int = 12, models: int = 1) -> Cohort:
     """Return a random cohort of one of the `KINDS`; the same one to every test that asks for it."""
     options = {"n_classes": 3, **KINDS[kind]}
-    return random_cohort(n_images, options.pop("n_classes"), seed=seed, models=models, **options)
+    cohort = random_cohort(n_images, options.pop("n_classes"), seed=seed, models=models, **options)
+    # Sequences of three frames in the wrong order, for the metrics of sequences.
+    number = np.arange(n_images)
+    return cohort.with_groups(
+        {
+            "sequence": np.array([f"s{k // 3}" for k in number.tolist()], dtype=str),
+            "frame": 2.0 - number % 3,
+            "fps": np.full(n_images, 25.0),
+        }
+    )
 
 
 def metric_of(

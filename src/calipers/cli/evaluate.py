@@ -53,6 +53,7 @@ LONGEST = max(map(len, STYLES))  # verdicts stand in a column
 WIDEST = 40  # of a column: a longer name pushes its own line only
 
 if TYPE_CHECKING:
+    from calipers.data.cohort import Cohort
     from calipers.doctor.checkup import Checkup
     from calipers.engine.store import Store
     from calipers.io.saved.folder import Stored
@@ -70,6 +71,12 @@ if TYPE_CHECKING:
     "--summary",
     metavar="COLUMN",
     help="Also print mean (SD) and range over the groups of a column of --by, such as centre.",
+)
+@click.option(
+    "--fps",
+    metavar="N",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Frames per second of sequences, if the images have no column fps.",
 )
 @click.option(
     "--multiverse",
@@ -127,6 +134,8 @@ def run_evaluate(
         # The folder of a part may hold what an earlier run of it finished.
         check_output(options["output"], options["force"] or part is not None, tuple(inputs))
     cohort = read(references, named_files(predictions), **reading_arguments(options))
+    if options["fps"] is not None:
+        cohort = _with_frame_rate(cohort, options["fps"])
     if options["images"] is not None:
         from calipers.pictures.files import PictureFiles
 
@@ -179,6 +188,15 @@ def run_evaluate(
             if store is not None and not store.read_only:
                 store.remove()
     show(evaluation, narrator, options)
+
+
+def _with_frame_rate(cohort: Cohort, rate: float) -> Cohort:
+    """Return the cohort with the column that metrics of sequences read the frame rate from."""
+    import numpy as np
+
+    if "fps" in cohort.images.groups:
+        raise UsageError("the images have a column fps already: leave --fps out")
+    return cohort.with_groups({"fps": np.full(cohort.n_images, rate)})
 
 
 def _check_summary(options: dict[str, Any]) -> None:

@@ -239,8 +239,8 @@ def _narrowed(protocol: Protocol, name: str, size: tuple[float, float]) -> Proto
     """Return the protocol in which all metrics that look at every size look at one range only."""
     plans = []
     for plan in protocol.metrics:
-        # Such a metric has a matching of its own, which knows no ranges of sizes.
-        if registry.own_matching(plan.kind):
+        # A matching of its own knows no ranges of sizes; a mean over sizes has chosen its own.
+        if registry.own_matching(plan.kind) or "over_sizes" in plan.options:
             continue
         if "size" not in plan.options or _is_every_size(protocol.sizes[plan.options["size"]]):
             plans.append(replace(plan, options={**plan.options, "size": name}))

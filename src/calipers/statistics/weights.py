@@ -150,14 +150,15 @@ def units_of(
     groups
         Columns of the images.
     cluster
-        ``auto`` (patient if known, else image), ``image``, a column, or two of them such as
-        ``("centre", "patient")``: centres are drawn, each with all its patients.
+        ``auto`` (patient if known, else sequence if known, else image), ``image``, a column, or two
+        of them such as ``("centre", "patient")``: centres are drawn, each with all its patients.
     strata
         A column whose groups are fixed: units are drawn inside each of them.
     """
     names = [cluster] if isinstance(cluster, str) else several("cluster", cluster)
     if names == ["auto"]:
-        names = ["patient" if "patient" in groups else "image"]
+        # Frames of one video are as alike as images of one patient.
+        names = [next((name for name in ("patient", "sequence") if name in groups), "image")]
     for name in names:
         _check_column("cluster", name, ["image", *groups])
     if strata:
