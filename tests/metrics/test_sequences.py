@@ -184,3 +184,29 @@ def test_a_bootstrap_over_sequences_is_that_of_whole_sequences() -> None:
     weights = np.array([draws[name] for name in cohort.group("sequence").tolist()])
     # a counts twice: (2 + 2 + 2) / 3; d has no reference.
     assert values_of(metric, cohort, weights)[0, 0] == pytest.approx(2.0)
+
+
+def test_sequences_that_units_tear_apart_are_a_warning() -> None:
+    cohort = videos(a="MMH", b="HM")
+    by_image = cal.evaluate(cohort, protocol(cluster="image"), ci=False).warnings
+    assert any("2 of 2 sequences lie in several images" in warning for warning in by_image)
+    assert not any("several" in warning for warning in cal.evaluate(cohort, protocol()).warnings)
+
+
+def test_the_presets_of_videos_state_latency_and_means_over_sequences() -> None:
+    cohort = videos(a="-MMHH", b="MMXXM", c="FF-F-")
+    ev = cal.evaluate(cohort, "giana2021", ci=False)
+    assert ev["latency@0.5"].value == 3.5
+    assert ev["detected/sequence@0.5"].value == 0.5
+    mask = np.zeros((1, 20, 20), np.uint8)
+    mask[0, :10, :10] = 1
+    shapes, said = video("MH", "a")
+    for record in shapes:
+        record.update(masks=mask, width=20, height=20)
+        del record["boxes"]
+    masked = cal.Cohort.from_arrays(shapes, {MODEL: said}, classes=("polyp",))
+    for preset in ("endovis2015", "giana2017", "giana2018"):
+        ev = cal.evaluate(masked, preset, ci=False)
+        name = "F1/sequence@point-in-mask" if preset == "endovis2015" else "latency@point-in-mask"
+        assert ev[name].value == pytest.approx(2 / 3 if preset == "endovis2015" else 1.0)
+        assert "ours" in cal.Protocol.load(preset).source

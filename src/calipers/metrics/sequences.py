@@ -253,14 +253,12 @@ class SequenceMetric(MatchMetric):
         is_whole = ((least > 0) | (often == 0)).all(axis=1)
         values = np.full(shape, np.nan)
         if is_whole.any():
-            kept, key = (
-                evidence.matches.kept,
-                ("parts of sequences", type(self), repr(output), view),
-            )
-            if key not in kept:
+            memory = evidence.matches.kept
+            key = ("parts of sequences", type(self), repr(output), view)
+            if key not in memory:
                 every = np.ones(len(clips.row), np.bool_)
-                kept[key] = self._all_parts(evidence, output, view, every)
-            values[is_whole] = _ratio_of_sums(often[is_whole], kept[key])
+                memory[key] = self._all_parts(evidence, output, view, every)
+            values[is_whole] = _ratio_of_sums(often[is_whole], memory[key])
         for r in np.flatnonzero(~is_whole).tolist():
             parts = self._all_parts(evidence, output, view, present[r] > 0)
             values[r] = _ratio_of_sums(often[r : r + 1], parts)[0]
