@@ -37,6 +37,8 @@ from calipers.matching.matches import Matches, View
 from calipers.show.words import count_text
 
 ENSEMBLE = "ensemble"  # the name of the boxes of all members together
+FEW_IMAGES = 0.5  # of those on which others have boxes: fewer are worth a note
+MOST_NAMED = 5  # classes in a note
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ def carry_out(cohort: Cohort, recipe: FusionRecipe, members: Sequence[str] | Non
     for name, table in zip(names, tables):
         _check_scores(name, table)
     accounts, notes = _accounts(names, tables)
+    notes += _notes_on_gaps(names, tables, cohort.classes)
     bench = _Bench.of(names, tables, weights)
     counts = [StepCount("members", len(bench))]
     for step in recipe.steps:
@@ -285,6 +288,33 @@ def _accounts(
         elif not table.scored:
             notes.append(f"{name!r} has no scores: all of them count as 1")
     return tuple(members), notes
+
+
+def _notes_on_gaps(
+    names: Sequence[str], tables: Sequence[Predictions], classes: Sequence[str]
+) -> list[str]:
+    """Return which members are silent where others are not, and which alone know a class: signs of
+    files about other images or with other names.
+    """
+    notes = []
+    with_boxes = np.stack([np.diff(table.offsets) > 0 for table in tables])
+    with_class = np.stack(
+        [np.bincount(table.label, minlength=len(classes)) > 0 for table in tables]
+    )
+    for k, name in enumerate(names):
+        others = np.arange(len(names)) != k
+        anywhere = with_boxes[others].any(axis=0)
+        n_others, n_own = int(anywhere.sum()), int((anywhere & with_boxes[k]).sum())
+        if with_boxes[k].any() and n_own < FEW_IMAGES * n_others:
+            notes.append(
+                f"{name!r} has boxes on {n_own} of the {n_others} images on which other members "
+                "have some: elsewhere it counts as a model that found nothing"
+            )
+        alone = np.flatnonzero(with_class[k] & ~with_class[others].any(axis=0))
+        if len(alone) and with_boxes[others].any():
+            words = ", ".join(classes[c] for c in alone[:MOST_NAMED])
+            notes.append(f"only {name!r} has boxes of {count_text('class', len(alone))}: {words}")
+    return notes
 
 
 def _has_common(k: int, sets: Sequence[Column]) -> bool:
