@@ -15,7 +15,7 @@ ONLY ?=
 # A changed dependency list or native kernel makes the next target install again; otherwise the stamps say "done".
 SOURCES := pyproject.toml $(wildcard setup.py src/calipers/kernels/native/*.cpp src/calipers/kernels/native/*.h)
 
-.PHONY: help demo test test-page test-slow fuzz check bench coverage sanitize docs clean
+.PHONY: help demo test test-page test-train test-slow fuzz check bench coverage sanitize docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -24,15 +24,20 @@ demo: $(VENV)/.stamp-runtime ## evaluate the demo cohort and write a report to c
 	@$(BIN)/calipers demo -o calipers-demo --force $(ARGS)
 
 # Compiled modules are kept even where the environment says otherwise: rewriting the asserts of all
-# tests takes both processes eight seconds.
+# tests takes both processes eight seconds. Two processes are enough for two cores: threads of the
+# libraries for matrices only wait for each other.
 test: $(VENV)/.stamp-test ## run the tests, in two processes
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
 
 test-page: $(VENV)/.stamp-test ## run the tests of the report in a browser; without one they fail
 	@CALIPERS_BROWSER=required $(BIN)/python -m pytest tests/browser $(ARGS)
 
+test-train: $(VENV)/.stamp-test $(VENV)/.stamp-train ## install PyTorch and run the tests of networks, also the long ones
+	@$(BIN)/python -m pytest tests/training -m "slow or not slow" $(ARGS)
+
 test-slow: $(VENV)/.stamp-test ## run the long tests, which `make test` leaves out
-	@$(BIN)/python -m pytest -m slow $(ARGS)
+	@$(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile=thorough $(ARGS)
 
 fuzz: $(VENV)/.stamp-test ## attack readers and constructors with damaged inputs, without end (ARGS="csv toml")
 	@$(BIN)/python tests/fuzz/__main__.py $(ARGS)

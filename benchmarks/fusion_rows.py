@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fusion of a whole cohort against ensemble-boxes, which takes one image per call.
+"""Fusion against ensemble-boxes, which takes one image per call: the whole cohort in one call of
+ours, and image by image with our functions that take the same lists.
 
 Six models mark the same 50 objects of every image. The peer is compiled with numba if that is
 installed, as it is for its users; the row says so. Both have their boxes in memory, in the form
@@ -21,6 +22,7 @@ import numpy as np
 from benchmarks.contest import Result, peer_name, take_turns
 from benchmarks.rows import row
 from benchmarks.voxel_rows import same
+from calipers.kernels import route
 
 IMAGES, MODELS, BOXES, ROUNDS = 1000, 6, 50, 5
 PEER_IMAGES = 100  # of which the peer's time is scaled to all
@@ -32,23 +34,57 @@ Member = tuple[np.ndarray, np.ndarray, np.ndarray]
 @row("wbf")
 def weighted_boxes_fusion() -> Iterator[Result]:
     """Weighted boxes fusion of all models."""
-    function = ensemble_boxes().weighted_boxes_fusion
-    return contest("wbf", "weighted boxes fusion", "weighted-boxes-fusion", function, 150.0)
+    import calipers as cal
+
+    peer, what = ensemble_boxes().weighted_boxes_fusion, "weighted boxes fusion"
+    yield from cohort_rows("wbf", what, "weighted-boxes-fusion", peer, 150.0)
+    yield image_row("wbf", what, cal.weighted_boxes_fusion, peer)
 
 
 @row("nms")
 def suppression() -> Iterator[Result]:
     """Non-maximum suppression of all models together."""
-    return contest("nms", "NMS of all models together", "nms", ensemble_boxes().nms, 50.0)
+    import calipers as cal
+
+    peer, what = ensemble_boxes().nms, "NMS of all models together"
+    yield from cohort_rows("nms", what, "nms", peer, 50.0)
+    yield image_row("nms", what, cal.nms, peer)
 
 
-def contest(
+def image_row(
+    name: str, what: str, function: Callable[..., Any], peer: Callable[..., Any]
+) -> Result:
+    """Return the result of our function on the lists of one image after the other."""
+    images = ensemble()[0][:PEER_IMAGES]
+
+    def ours() -> None:
+        for members in images:
+            function(*map(list, zip(*members)), iou_threshold=IOU)
+
+    def theirs() -> None:
+        for members in images:
+            peer(*map(list, zip(*members)), iou_thr=IOU)
+
+    times = take_turns({"ours": ours, "peer": theirs}, ROUNDS, time.process_time)
+    return Result(
+        name,
+        f"{what}, one image per call, {PEER_IMAGES} images",
+        "native" if route.native() is not None else "NumPy",
+        peer_name("ensemble-boxes") + compiled(),
+        times["peer"],
+        times["ours"],
+        "s",
+        1.0,
+        ROUNDS,
+    )
+
+
+def cohort_rows(
     name: str, what: str, kind: str, function: Callable[..., Any], bar: float
 ) -> Iterator[Result]:
-    """Yield the result of a recipe with one step."""
+    """Yield the results of a recipe with one step, on all images in one call."""
     from calipers.fusion.fuse import carry_out
     from calipers.fusion.recipe import FusionRecipe
-    from calipers.kernels import route
 
     def of_peer(members: list[Member]) -> Any:
         boxes, scores, labels = map(list, zip(*members))

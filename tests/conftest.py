@@ -11,7 +11,12 @@ from hypothesis import settings
 
 from calipers.kernels import route
 
-settings.register_profile("calipers", deadline=None)  # machines are noisy: times are for benchmarks
+pytest_plugins = ["cpu_times"]
+
+# Machines are noisy: times are for benchmarks. A default run takes fewer examples than Hypothesis
+# would; `make test-slow` takes the thorough profile.
+settings.register_profile("calipers", deadline=None, max_examples=40)
+settings.register_profile("thorough", deadline=None, max_examples=400)
 settings.load_profile("calipers")
 
 BROWSER, DOCS = "tests/browser/", "tests/test_docs.py"

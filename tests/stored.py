@@ -13,6 +13,7 @@ import pytest
 
 import calipers as cal
 from calipers.results.files import sha256_of
+from calipers.results.provenance import AUDIT, log_entry
 
 PROTOCOL = {"schema": "calipers.protocol/1", "name": "made by hand", "level": 0.95}
 
@@ -83,15 +84,27 @@ def vouch(folder: Path) -> None:
     run["result_hash"] = sha256_of({"protocol": document["protocol"], "rows": document["rows"]})
     for name, facts in run["files"].items():
         facts["sha256"] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-    (folder / "run.json").write_text(json.dumps(run))
+    seal(folder, run)
+
+
+def seal(folder: Path, run: dict[str, Any]) -> None:
+    """Write a run.json with its hash, and a log of one run that has it."""
+    run.pop("record_hash", None)
+    run["record_hash"] = sha256_of(run)
+    text = json.dumps(run)
+    (folder / "run.json").write_text(text)
+    if "log" in run:
+        (folder / AUDIT).write_text(log_entry([], run, text.encode()) + "\n")
 
 
 def edit(folder: Path, change: Any, name: str = "evaluation.json") -> None:
     document = json.loads((folder / name).read_text())
     change(document)
+    if name == "run.json":
+        seal(folder, document)
+        return
     (folder / name).write_text(json.dumps(document))
-    if name != "run.json":
-        vouch(folder)
+    vouch(folder)
 
 
 def refusal(folder: Path) -> cal.InputError:

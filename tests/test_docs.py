@@ -17,8 +17,11 @@ import os
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,7 @@ from calipers.oracles.corrupt import KINDS
 from calipers.oracles.maps import MAP_KINDS
 from calipers.results.requirements import Requirement, Requirements
 from calipers.sensitivity.sweep import CHOICES
+from source_trees import tree_of
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -70,6 +74,30 @@ def commands(body: str) -> list[tuple[str, str]]:
     return [(command, printed) for command, _, printed in (part.partition("\n") for part in parts)]
 
 
+@cache
+def demo_folder(command: str) -> tuple[int, str, tempfile.TemporaryDirectory[str]]:
+    """Run a demo where nothing else is; return exit code, what it printed, and where it is."""
+    place = tempfile.TemporaryDirectory()
+    with contextlib.chdir(place.name):
+        return *printed_by(shlex.split(command)[1:]), place
+
+
+def demo(command: str) -> tuple[int, str]:
+    """Put what a demo leaves into the working folder. It reads nothing and is the same on every
+    page, so that it runs once.
+    """
+    code, printed, place = demo_folder(command)
+    shutil.copytree(place.name, ".", dirs_exist_ok=True)
+    return code, printed
+
+
+def printed_by(words: list[str]) -> tuple[int, str]:
+    """Call the command line; return its exit code and everything it printed."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        return run(words), printed.getvalue()
+
+
 def call(command: str, last: int) -> tuple[int, str]:
     """Run one line of a console block in the working folder; return its exit code and everything it
     printed.
@@ -77,10 +105,10 @@ def call(command: str, last: int) -> tuple[int, str]:
     words = shlex.split(command)
     if command == "echo $?":
         return 0, f"{last}\n"
+    if words[:2] == ["calipers", "demo"] and not os.listdir():
+        return demo(command)
     if words[0] == "calipers":
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-            return run(words[1:]), printed.getvalue()
+        return printed_by(words[1:])
     assert words[0] in ("cat", "head", "ls"), (
         f"cannot run {command!r}; a block that is not run is marked sh or text"
     )
@@ -205,7 +233,7 @@ def rules_in_source() -> set[str]:
     places |= dict.fromkeys(("_found", "_problem", "problem", "note"), 2)
     found: set[str] = set()
     for file in (ROOT / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(file)):
             if not isinstance(node, ast.Call):
                 continue
             name = getattr(node.func, "id", getattr(node.func, "attr", ""))

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 
 import calipers
+from source_trees import tree_of
 
 SOURCE = Path(calipers.__file__).parent
 
@@ -74,11 +75,15 @@ def _targets(node: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
             yield origin
 
 
-def _walk(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
-    for child in ast.iter_child_nodes(node):
-        yield child, inside
-        function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        yield from _walk(child, inside or function or _is_type_checking(child))
+def _walk(tree: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
+    """Every node, and whether it is inside a function or for types only."""
+    waiting = [(tree, False)]
+    while waiting:
+        node, inside = waiting.pop()
+        for child in ast.iter_child_nodes(node):
+            yield child, inside
+            function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            waiting.append((child, inside or function or _is_type_checking(child)))
 
 
 def _imports(file: Path) -> Iterator[Import]:
@@ -86,7 +91,7 @@ def _imports(file: Path) -> Iterator[Import]:
     relative = file.relative_to(SOURCE)
     importer = relative.parts[0].removesuffix(".py")
     package = ("calipers", *relative.parts[:-1])
-    for node, inside in _walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node, inside in _walk(tree_of(file)):
         for target in _targets(node, package):
             names = target.split(".")
             if names[0] == "calipers":
@@ -98,7 +103,7 @@ def _links(file: Path) -> Iterator[Import]:
     """Every name of an object as text in a file, outside of docstrings."""
     relative = file.relative_to(SOURCE)
     importer = relative.parts[0].removesuffix(".py")
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree = tree_of(file)
     drawing = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and "Document" in map(ast.unparse, node.bases):

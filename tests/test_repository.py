@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from source_trees import tree_of
+
 ROOT = Path(__file__).parent.parent
 MOST_LINES = 800
 FEWEST_LINES = 80
@@ -92,6 +94,7 @@ ROLES = {
     "figures": "a result as figures",
     "words": "a result in sentences",
     "page": "a result as HTML",
+    "plan": "what a run will do, before it does it",
     "study": "a study: its parts in order",
     "data": "a study: what it runs on",
     "experiments": "a study: what it runs",
@@ -121,11 +124,6 @@ def _name(file: Path) -> str:
 
 def _in_package(file: Path) -> str:
     return file.relative_to(ROOT / "src" / "calipers").as_posix()
-
-
-@cache
-def _tree(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 @cache
@@ -186,14 +184,16 @@ def _bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def test_no_comprehension_in_another() -> None:
     nested = [
-        f"{_name(file)}:{line}" for file in LIBRARY for line in _nested_comprehensions(_tree(file))
+        f"{_name(file)}:{line}"
+        for file in LIBRARY
+        for line in _nested_comprehensions(tree_of(file))
     ]
     assert not nested, _listed("write the outer one as a loop, or name the inner one", nested)
 
 
 def test_one_conditional_expression_in_a_statement() -> None:
     double = [
-        f"{_name(file)}:{line}" for file in LIBRARY for line in _double_conditions(_tree(file))
+        f"{_name(file)}:{line}" for file in LIBRARY for line in _double_conditions(tree_of(file))
     ]
     assert not double, _listed("write `if`, or give the first one a name", double)
 
@@ -202,7 +202,7 @@ def test_names_are_nouns() -> None:
     bare = [
         f"{_name(file)}:{line} {name}"
         for file in LIBRARY
-        for line, name in _bound_names(_tree(file))
+        for line, name in _bound_names(tree_of(file))
         if name.strip("_") in PARTICIPLES
     ]
     assert not bare, _listed("say what the thing is: `rows`, `matches`, `options`, `text`", bare)
@@ -232,7 +232,7 @@ def test_what_counts_as_dense(source: str, nested: int, double: int, participles
 def test_a_class_name_exists_once() -> None:
     places = defaultdict(list)
     for file in LIBRARY:
-        for node in ast.walk(_tree(file)):
+        for node in ast.walk(tree_of(file)):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(f"{_name(file)}:{node.lineno}")
     twice = {name: where for name, where in places.items() if len(where) > 1}
@@ -278,7 +278,7 @@ def test_the_library_never_prints() -> None:
     for file in LIBRARY:
         if "cli" in file.relative_to(ROOT / "src" / "calipers").parts:
             continue
-        for node in ast.walk(_tree(file)):
+        for node in ast.walk(tree_of(file)):
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Name)

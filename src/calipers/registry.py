@@ -78,6 +78,8 @@ METRICS: Mapping[str, str] = {
     "detection-latency": "calipers.metrics.sequences:DetectionLatency",
     "detected-sequences": "calipers.metrics.sequences:DetectedSequences",
     "alarms-per-minute": "calipers.metrics.sequences:AlarmsPerMinute",
+    "image-threat-score": "calipers.metrics.image_scores:ImageThreatScore",
+    "weighted-sum": "calipers.metrics.weighted_sum:WeightedSum",
     "error-types": "calipers.metrics.error_types:ErrorTypes",
     "tide-average-precision": "calipers.metrics.error_types:TideAveragePrecision",
 }
@@ -97,9 +99,14 @@ INTERVALS = (
 # Formats of references and predictions, in the order in which they are asked whether they recognise
 # a file: the general ones last.
 FORMATS: Mapping[str, str] = {
+    "dicom-sr": "calipers.io.annotations.dicom_sr:DicomReportReader",
+    "lidc": "calipers.io.lists.lidc:LidcReader",
     "parquet": "calipers.io.tables.parquet:ParquetReader",
     "labelme": "calipers.io.annotations.labelme:LabelMeReader",
     "label-studio": "calipers.io.annotations.label_studio:LabelStudioReader",
+    "nndetection": "calipers.io.volumes.nndetection:NnDetectionReader",
+    "ultralytics": "calipers.io.annotations.dumps:UltralyticsReader",
+    "torchvision": "calipers.io.annotations.dumps:TorchvisionReader",
     "grand-challenge": "calipers.io.lists.grand_challenge:GrandChallengeReader",
     "coco": "calipers.io.coco.plugin:CocoReader",
     "vindr": "calipers.io.lists.vindr:VindrReader",
@@ -114,7 +121,9 @@ FORMATS: Mapping[str, str] = {
     "voc": "calipers.io.annotations.voc:VocReader",
     "cvat": "calipers.io.annotations.cvat:CvatReader",
     "voc-results": "calipers.io.annotations.voc_results:VocResultsReader",
+    "polypgen": "calipers.io.annotations.polypgen:PolypGenReader",
     "yolo": "calipers.io.annotations.yolo:YoloReader",
+    "label-volumes": "calipers.io.volumes.labels:LabelVolumesReader",
     "csv": "calipers.io.tables.delimited:DelimitedReader",
 }
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 MOST_STOPS = 1000
+# "grouped" has every part of "demo" and more of them; a walk through either takes long.
+DEMO = pytest.param("demo", marks=pytest.mark.slow)
 # Asked once per stop, because the way to the browser and back takes longer than any answer.
 # The place of the focus in the list of what answers, -1 elsewhere (a scroller), null at the end of
 # the page; and whether the focus is on something closed.
@@ -57,7 +59,7 @@ def walk(page: Page) -> set[int]:
     )
 
 
-@pytest.mark.parametrize("name", ["demo", "grouped", "one model", "empty", "undefined"])
+@pytest.mark.parametrize("name", [DEMO, "grouped", "one model", "empty", "undefined"])
 def test_tab_reaches_everything(opened, reports, name):
     page = opened(reports[name])
     reached = walk(page)
@@ -72,7 +74,7 @@ def test_tab_reaches_everything(opened, reports, name):
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("name", ["demo", "grouped"])
+@pytest.mark.parametrize("name", [DEMO, "grouped"])
 def test_the_focus_is_seen(opened, reports, name, dark):
     page = opened(reports[name], dark=dark)
     stops = 0

@@ -39,7 +39,7 @@ def assert_no_sideways_scroll(page: Page) -> None:
         )
 
 
-@every_report("sideways")
+@every_report("sideways", half="odd")
 def test_there_is_no_sideways_scroll(opened, reports, name):
     page = opened(reports[name])
     for open_first in (lambda page: None, open_all):
@@ -49,7 +49,7 @@ def test_there_is_no_sideways_scroll(opened, reports, name):
             assert_no_sideways_scroll(page)
 
 
-@every_report("small")
+@every_report("small", half="odd")
 def test_no_text_is_too_small_on_a_phone(opened, reports, name):
     page = opened(reports[name], width=390, height=844)
     open_all(page)

@@ -19,7 +19,7 @@ SILENT = (
 )
 
 
-@every_report(of="read")
+@every_report(of="read", half="even")
 def test_headings_are_an_outline(read):
     found = headings(read)
     levels = [level for level, _ in found]
@@ -29,7 +29,7 @@ def test_headings_are_an_outline(read):
     assert all(text for _, text in found)
 
 
-@every_report(of="read")
+@every_report(of="read", half="even")
 def test_language_title_and_landmarks(read):
     assert read.locator("html").get_attribute("lang") == "en"
     assert read.title().startswith("Calipers")
@@ -42,7 +42,7 @@ def test_language_title_and_landmarks(read):
     )
 
 
-@every_report(of="read")
+@every_report(of="read", half="even")
 def test_identifiers_are_unique_and_links_lead_somewhere(read):
     ids = read.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
     assert len(ids) == len(set(ids))
@@ -53,7 +53,7 @@ def test_identifiers_are_unique_and_links_lead_somewhere(read):
     assert set(links) <= set(ids)
 
 
-@every_report("caption", of="read")
+@every_report("caption", of="read", half="even")
 def test_every_table_and_figure_says_what_it_is(read):
     assert read.evaluate(BARE) == 0
     assert read.evaluate(UNTOLD) == 0

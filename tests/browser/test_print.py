@@ -28,12 +28,12 @@ SCROLLED = """[...document.querySelectorAll('main *')]
     .slice(0, 3).map(e => e.outerHTML.slice(0, 99))"""
 
 
-@every_report("cut", of="printed")
+@every_report("cut", of="printed", half="odd")
 def test_nothing_is_cut_by_the_end_of_a_page(printed):
     assert printed.evaluate(CUT) == []
 
 
-@every_report("tall", of="printed")
+@every_report("tall", of="printed", half="odd")
 def test_every_figure_fits_a_page(printed):
     tall = (
         "h => [...document.querySelectorAll('figure')].map(f => "
@@ -42,18 +42,18 @@ def test_every_figure_fits_a_page(printed):
     assert printed.evaluate(tall, HEIGHT) == []
 
 
-@every_report("loose", of="printed")
+@every_report("loose", of="printed", half="odd")
 def test_headings_stay_with_what_they_head(printed):
     assert printed.evaluate(LOOSE) == 0
 
 
-@every_report("edge", of="printed")
+@every_report("edge", of="printed", half="odd")
 def test_nothing_is_lost_beyond_the_edge(printed):
     assert_no_sideways_scroll(printed)
     assert printed.evaluate(SCROLLED) == []
 
 
-@every_report("pages", of="printed")
+@every_report("pages", of="printed", half="odd")
 def test_the_number_of_pages_is_sane(printed):
     height = printed.evaluate("document.documentElement.getBoundingClientRect().height")
     margin = dict.fromkeys(("top", "bottom", "left", "right"), f"{MARGIN}mm")

@@ -6,12 +6,13 @@ import re
 
 import pytest
 
+from browser.known import every_report
 from browser.reading import open_all
 from browser.reports import EVERY
 
 
 @pytest.mark.parametrize("javascript", [True, False], ids=["script", "no-script"])
-@pytest.mark.parametrize("name", EVERY)
+@every_report(half="odd")
 def test_every_report_is_quiet(opened, reports, name, javascript):
     page = opened(reports[name], javascript=javascript)
     open_all(page)

@@ -6,11 +6,8 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-import pytest
-
 from browser.known import every_report
 from browser.reading import all_words, headings, words
-from browser.reports import EVERY
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -40,7 +37,7 @@ def ways(value: float) -> tuple[str, ...]:
     return f"{value:.3f}", f"{value:.2f}", f"{100 * value:.1f}", f"{value:.3g}", f"{value:.0f}"
 
 
-@pytest.mark.parametrize("name", EVERY)
+@every_report(half="even")
 def test_headings_and_figures_are_all_there(opened, reports, name):
     without, with_script = (opened(reports[name], javascript=on) for on in (False, True))
     assert headings(without) == headings(with_script)
@@ -48,7 +45,7 @@ def test_headings_and_figures_are_all_there(opened, reports, name):
     assert without.evaluate(FIGURES) == with_script.evaluate(FIGURES)
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY if name != "hostile"])
+@every_report(half="even", but=["hostile"])
 def test_headline_numbers_and_models_are_there(opened, reports, name):
     evaluation = reports.evaluation(name)
     shown = words(opened(reports[name], javascript=False))
@@ -77,12 +74,12 @@ def test_the_verdict_comes_first(opened, reports):
     assert verdict.bounding_box()["y"] < 600, "on the first screen"
 
 
-@every_report("slips", of="bare", but=["hostile"])
+@every_report("slips", of="bare", but=["hostile"], half="even")
 def test_nothing_slips_out_of_the_program(bare):
     assert_no_slips(bare)
 
 
-@every_report("slips", of="read", but=["hostile"])
+@every_report("slips", of="read", but=["hostile"], half="even")
 def test_nothing_slips_out_of_the_script(read):
     assert_no_slips(read)
 
@@ -96,7 +93,7 @@ def assert_no_slips(page: Page) -> None:
     )
 
 
-@every_report(of="bare")
+@every_report(of="bare", half="even")
 def test_what_cannot_work_is_not_offered(bare):
     controls = bare.locator("button, input, select")
     offered = [

@@ -27,6 +27,7 @@ def test_it_leaves_data_pictures_and_results(folder):
     }
     assert {file.name for file in (folder / "data").iterdir()} == names
     results = {
+        "audit.jsonl",
         "evaluation.json",
         "objects.parquet",
         "images.csv",

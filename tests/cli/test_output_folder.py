@@ -12,6 +12,7 @@ import pytest
 import calipers as cal
 
 NAMES = [
+    "audit.jsonl",
     "evaluation.json",
     "images.csv",
     "images.parquet",
@@ -160,16 +161,19 @@ def test_the_run_is_on_record(evaluate, files, tmp_path):
     assert run["command"][:3] == ["calipers", "evaluate", files.references]
     assert run["command"][-2:] == ["--seed", "3"]
     kernels = run["settings"].pop("kernels")
+    matching, intervals = run["settings"].pop("matching"), run["settings"].pop("intervals")
     assert run["settings"] == {"seed": 3, "rng": "Philox4x64", "ties": "coco"}
+    assert matching == run["protocol"]["matching"]
+    assert (intervals["level"], intervals["replicates"]) == (0.95, 2000)
+    assert intervals["method"] == run["protocol"]["interval"]
     assert kernels in ("numpy", "native")
-    assert set(run["environment"]) == {
-        "python",
-        "numpy",
-        "scipy",
-        "platform",
-        "machine",
-        "byteorder",
-    }
+    environment = run["environment"]
+    versions = ("python", "numpy", "scipy", "blas")
+    assert set(environment) == {*versions, "platform", "release", "machine", "cpu", "byteorder"}
+    assert all(environment.values())
+    assert set(run["source"]) == {"commit", "installed_sha256"}
+    assert run["records"]["read"] == sum(file["read"] for file in run["inputs"])
+    assert run["records"]["used"] == run["records"]["read"]
     assert run["started"] <= run["ended"]
     assert run["metric_ids"] == ["ap.coco101@1", "ar.coco@1"]
     given = {"references.json", "ours.json", "theirs.json", "images.csv"}

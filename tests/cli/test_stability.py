@@ -143,6 +143,24 @@ def test_options_reach_the_analysis(stability, study):
     assert (settings["level"], settings["replicates"]) == (0.9, 100)
 
 
+def test_pooling_changes_the_bag_auc_and_is_named(calipers, tmp_path):
+    # The positive image is higher everywhere, but for one place of the negative image.
+    for model in ("a", "b"):
+        maps = {"ill": np.full((2, 2), 0.5), "well": np.array([[0.9, 0.1], [0.1, 0.2]])}
+        np.savez(tmp_path / f"{model}.npz", **maps)
+    (tmp_path / "labels.csv").write_text("bag,label\nill,1\nwell,0\n")
+    models = ("stability", tmp_path / "a.npz", tmp_path / "b.npz")
+    options = ("--labels", tmp_path / "labels.csv", "--no-ci")
+    areas = {}
+    for pooling in ("max", "mean", "noisy-or", "lse:50", "top-k:3"):
+        told = calipers(*models, *options, "--pooling", pooling, "--json").json
+        assert told["localization"]["bag_scores"] == told["settings"]["pooling"] == pooling
+        areas[pooling] = told["localization"]["over_models"]["AUC"]["mean"]
+    assert areas == {"max": 0, "mean": 1, "noisy-or": 1, "lse:50": 0, "top-k:3": 1}
+    said = calipers(*models, *options, "--pooling", "top-k:3")
+    assert "Whole images have the mean of the 3 highest values of their map as score." in said.out
+
+
 def test_without_intervals_and_without_kendall(stability):
     said = stability("--no-ci", "--no-kendall")
     scores = table_of(said.out, "score")
@@ -235,6 +253,8 @@ def test_results_never_land_among_the_inputs(stability, study):
         (["--grid", "4,4"], "--grid is for predictions"),
         (["--cluster", "patientt"], "patientt"),
         (["--threshold", "1.5"], "1.5"),
+        (["--pooling", "noisy"], "did you mean 'noisy-or'"),
+        (["--pooling", "mean"], "pooling is for the bag AUC, which needs labels"),
         (["--normalise", "sigmoyd"], "did you mean 'sigmoid'"),
     ],
 )

@@ -89,7 +89,7 @@ def problem_of(
     ranked = curves.ranking(np.array(score), np.zeros(len(score), np.int32), 1, blocks=True)
     image = np.zeros(len(score), np.int64)
     return curves.CurveProblem(
-        FateTable(np.array([fates], np.int8)), [0], ranked, image, np.array(weights)
+        FateTable(np.array([fates], np.int8)), [0], ranked, lambda: image, np.array(weights)
     )
 
 

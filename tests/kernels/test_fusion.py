@@ -98,6 +98,23 @@ def test_both_routes_give_the_same_bits(dimensions: int, whole: bool, moving: bo
 
 
 @pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
+@pytest.mark.parametrize("crowding", ["even", "one far off", "tied"])
+def test_scores_that_crowd_are_sorted_alike(crowding: str) -> None:
+    offsets, label, boxes, extent, score = table(5, n_images=20)
+    offsets, label = np.array([0, len(score)]), np.zeros_like(label)
+    if crowding == "one far off":
+        score[7] = 1e9  # all others share a bucket
+    if crowding == "tied":
+        score = np.round(score, 1)
+    answers = []
+    for name in ("numpy", "native"):
+        with route.forced(name):
+            leader, merged = fusion.clusters(offsets, label, boxes, extent, score, 0.4, True)
+            answers.append((leader.tobytes(), merged.tobytes()))
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = table(3, n_images=300)
     answers = []

@@ -16,6 +16,7 @@ import calipers as cal
 from calipers.data.maps import Sample
 from map_cases import KINDS, every_level, map_protocol, random_samples, values_of, with_maps
 from reference import maps as slow
+from seeds import batches
 
 ALL = every_level()
 
@@ -58,10 +59,11 @@ CHOICES = [
 
 
 @pytest.mark.parametrize("number", range(len(CHOICES)))
-def test_every_value_equals_the_twin(number: int) -> None:
+@pytest.mark.parametrize("seeds", batches(24, default=8))
+def test_every_value_equals_the_twin(number: int, seeds: range) -> None:
     choice = {"batch": 2, **CHOICES[number]}
     settings, protocol = slow.Settings(**choice), map_protocol(ALL, **choice)
-    for seed in range(24):
+    for seed in seeds:
         samples = random_samples(seed)
         cases = cases_of(samples)
         found = values_of(cal.evaluate_maps(samples, protocol, ci=False))
@@ -72,11 +74,12 @@ def test_every_value_equals_the_twin(number: int) -> None:
 
 
 @pytest.mark.parametrize("how", ["best-dice", "fpr:0.1"])
-def test_a_threshold_from_a_tuning_split_equals_the_twin(how: str) -> None:
+@pytest.mark.parametrize("seeds", batches(30, default=8))
+def test_a_threshold_from_a_tuning_split_equals_the_twin(how: str, seeds: range) -> None:
     protocol = map_protocol(ALL, threshold=how, tuning="split=tune", batch=2)
     settings = slow.Settings(threshold=how)
     seen = set()
-    for seed in range(30):
+    for seed in seeds:
         samples = random_samples(seed, 6, models=("a", "b"))
         for k, sample in enumerate(samples):
             sample["split"] = "tune" if k % 3 == 0 else "test"
@@ -100,10 +103,11 @@ def test_a_threshold_from_a_tuning_split_equals_the_twin(how: str) -> None:
     assert len(seen) > 5
 
 
-def test_any_score_equals_the_twin_where_scores_are_kept() -> None:
+@pytest.mark.parametrize("seeds", batches(20, default=6))
+def test_any_score_equals_the_twin_where_scores_are_kept(seeds: range) -> None:
     names = {name: options for name, options in ALL.items() if options.get("level") != "batch"}
     protocol = map_protocol(names)
-    for seed in range(20):
+    for seed in seeds:
         samples = random_samples(seed, steps=0)
         found = values_of(cal.evaluate_maps(samples, protocol, ci=False))
         wanted = expected(cases_of(samples), slow.Settings(), 0.5)
@@ -111,11 +115,12 @@ def test_any_score_equals_the_twin_where_scores_are_kept() -> None:
             assert found[name] == pytest.approx(wanted[name], abs=1e-9, nan_ok=True), (seed, name)
 
 
-def test_every_value_of_the_labels_may_be_an_object() -> None:
+@pytest.mark.parametrize("seeds", batches(20, default=6))
+def test_every_value_of_the_labels_may_be_an_object(seeds: range) -> None:
     protocol = map_protocol(ALL, batch=2)
     settings = slow.Settings(instances=True)
     random = np.random.default_rng(7)
-    for seed in range(20):
+    for seed in seeds:
         samples = random_samples(seed)
         for sample in samples:  # objects in several pieces, and objects that touch
             sample["labels"] = sample["labels"] * random.integers(1, 4, sample["labels"].shape)
@@ -125,9 +130,10 @@ def test_every_value_of_the_labels_may_be_an_object() -> None:
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
-def test_the_objects_equal_those_of_the_twin(choice: dict[str, Any]) -> None:
+@pytest.mark.parametrize("seeds", batches(20, default=8))
+def test_the_objects_equal_those_of_the_twin(choice: dict[str, Any], seeds: range) -> None:
     settings = slow.Settings(**choice)
-    for seed in range(20):
+    for seed in seeds:
         samples = random_samples(seed)
         cases = cases_of(samples)
         cohort = cal.evaluate_maps(samples, with_maps(**choice), ci=False).cohort
@@ -203,12 +209,13 @@ def test_metrics_on_objects_are_those_of_a_cohort_with_the_same_masks() -> None:
             ), (seed, name)
 
 
-def test_parity_with_scikit_learn_at_the_level_of_the_data_set() -> None:
+@pytest.mark.parametrize("seeds", batches(100, default=30))
+def test_parity_with_scikit_learn_at_the_level_of_the_data_set(seeds: range) -> None:
     """100 sets, to 1e-12, with ties and without, both precisions."""
     from sklearn.metrics import average_precision_score, roc_auc_score
 
     protocol = map_protocol({f"{q}/dataset": {"kind": KINDS[q]} for q in ("AP", "AUROC")})
-    for seed in range(100):
+    for seed in seeds:
         samples = random_samples(seed, steps=(0, 4, 64)[seed % 3], side=20)
         found = values_of(cal.evaluate_maps(samples, protocol, ci=False))
         truth = np.concatenate([sample["labels"].ravel() for sample in samples])

@@ -16,6 +16,7 @@ from calipers.matching.criteria import Criterion, PairTable
 from cases import MODEL, NEED_MASKS, cohort_of
 from random_cohorts import random_cohort
 from reference import boxes
+from seeds import batches
 
 SPACING = (0.7, 1.3, 2.5)
 TWINS = {
@@ -57,8 +58,9 @@ def test_every_criterion_has_a_twin() -> None:
 
 @pytest.mark.parametrize("kind", ["plain", "integer grid", "volumes", "volumes on a grid"])
 @pytest.mark.parametrize("name", TWINS)
-def test_similarity_equals_the_twin(name: str, kind: str) -> None:
-    for seed in range(5):
+@pytest.mark.parametrize("seeds", batches(5, default=2))
+def test_similarity_equals_the_twin(name: str, kind: str, seeds: range) -> None:
+    for seed in seeds:
         cohort = with_spacing(cohort_of(kind, seed))
         pairs = all_pairs(cohort)
         found = registry.resolve("criterion", name).similarity(pairs)

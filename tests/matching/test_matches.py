@@ -9,7 +9,7 @@ import itertools
 import numpy as np
 import pytest
 
-from calipers.kernels.assignment import HIT, IGNORED
+from calipers.kernels.assignment import FULL_ROW, HIT, IGNORED, FateTable
 from calipers.matching.assign import match
 from calipers.matching.matches import HITS, Matches, View
 from cases import MODEL, cohort_of
@@ -57,7 +57,27 @@ def test_parts_join_to_the_whole(cuts: list[int]) -> None:
     cohort = cohort_of("ignored", seed=2)
     bounds = [0, *cuts, 12]
     parts = [match(cohort.span(a, b), MODEL, VIEWS) for a, b in itertools.pairwise(bounds)]
-    assert_same(Matches.concat(parts), match(cohort, MODEL, VIEWS))
+    joined, whole = Matches.concat(parts), match(cohort, MODEL, VIEWS)
+    assert_same(joined, whole)
+    weights = np.random.default_rng(0).integers(0, 4, (3, 12))
+    for block in (weights, np.ones((1, 12), np.int64)):
+        for ours, theirs in zip(joined.totals(block, 2), whole.totals(block, 2)):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_joined_tables_keep_the_numbers_of_their_rows() -> None:
+    counted = [np.array(views, np.uint64) for views in ([5, 2], [2, 7], range(100, 130))]
+    kinds = [np.array(kind, np.uint8) for kind in ([0, 1, FULL_ROW], [1, 0], [0, 26, 27])]
+    parts = []
+    for kind, views in zip(kinds, counted):
+        parts.append(FateTable(np.zeros((8, len(kind)), np.int8), kind, views))
+    table = FateTable.concat(parts)
+    assert table.numbering is not None
+    kind, views = table.numbering
+    # 5, 2 and 7, then as many of the others as there are numbers left.
+    assert views.tolist() == [5, 2, 7, *range(100, 127)]
+    assert kind.tolist() == [0, 1, FULL_ROW, 2, 1, 3, 29, FULL_ROW]
+    assert FateTable.concat([*parts, FateTable(parts[0].fates)]).numbering is None
 
 
 def test_partners_point_at_a_reference_of_the_same_image() -> None:

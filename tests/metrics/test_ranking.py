@@ -12,13 +12,15 @@ import calipers as cal
 from calipers.data.cohort import Cohort
 from calipers.metrics.ranking import INTERPOLATIONS
 from cases import KINDS, MODEL, cohort_of, evidence_of, metric_of, values_of
+from kernel_routes import native_by_default
 from random_cohorts import random_cohort
 from reference import boxes
 from reference.matching import Rule, fates
 from reference.plain import things
 from reference.ranking import average_precision, entries_of, mean_defined, positives
 
-pytestmark = pytest.mark.usefixtures("kernel_route")
+# `parity/test_routes.py` holds every metric and every strategy to the same bits on both routes.
+pytestmark = native_by_default
 
 
 def iou_rule(threshold: float, **options) -> Rule:

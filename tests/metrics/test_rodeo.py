@@ -10,12 +10,14 @@ import pytest
 import calipers as cal
 from calipers.metrics.rodeo import RodeoRecipe, active_pieces, tally
 from cases import KINDS, MODEL, cohort_of, evidence_of, metric_of, references_as_predictions
+from kernel_routes import native_by_default
 from random_cohorts import random_cohort
 from reference.plain import things
 from reference.rodeo import Scores, match
 from reference.rodeo import rodeo as twin
 
-pytestmark = pytest.mark.usefixtures("kernel_route")
+# `parity/test_routes.py` holds every metric and every strategy to the same bits on both routes.
+pytestmark = native_by_default
 
 PARTS = ("total", "localization", "shape", "classification")
 # On a coarse grid different pairings can cost exactly the same: which one is taken then depends on

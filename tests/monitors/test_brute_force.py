@@ -13,6 +13,7 @@ import pytest
 
 import calipers as cal
 from calipers.monitors.scope import Scope
+from seeds import seeds
 
 NAN = math.nan
 ROUNDS = 150
@@ -120,7 +121,7 @@ def assert_numbers(found: Any, expected: dict[str, float], paradigm: str, mixed:
 
 
 @pytest.mark.parametrize("higher", [True, False])
-@pytest.mark.parametrize("seed", range(ROUNDS))
+@pytest.mark.parametrize("seed", seeds(ROUNDS, default=100))
 def test_every_quantity_is_what_its_definition_says(seed: int, higher: bool) -> None:
     rng = np.random.default_rng([8, seed, higher])
     m, s, ood = drawn(rng)

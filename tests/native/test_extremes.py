@@ -76,8 +76,10 @@ def rules(
         assignment=assignment,
         cutoffs=np.round(rng.uniform(0, 1, n_views), 1),
         size=rng.integers(0, 3, n_views),
-        ignored=rng.random((3, n_ref)) < 0.3,
-        outside=rng.random((3, n_pred)) < 0.3,
+        ranges=np.array([[0.0, 1.0], [0.0, 0.7], [0.3, 0.9]]),
+        reference_area=np.round(rng.random(n_ref), 1),
+        prediction_area=np.round(rng.random(n_pred), 1),
+        ignore=rng.random(n_ref) < 0.2,
         crowd=rng.random(n_ref) < 0.2,
     )
 
@@ -153,7 +155,7 @@ def _compare_weighted(
         for recalls, enveloped in ((np.linspace(0, 1, 101), True), (None, True), (None, False)):
             routes.both(
                 lambda r=recalls, e=enveloped, k=ranked, v=views: curves.average_precision(
-                    curves.CurveProblem(FateTable(table), v, k, image, weights),
+                    curves.CurveProblem(FateTable(table), v, k, lambda: image, weights),
                     positives,
                     r,
                     enveloped=e,
@@ -162,7 +164,7 @@ def _compare_weighted(
         allowed = rng.uniform(0, 50, (n, 4))
         routes.both(
             lambda k=ranked, v=views, a=allowed: curves.hits_at(
-                curves.CurveProblem(FateTable(table), v, k, image, weights), a
+                curves.CurveProblem(FateTable(table), v, k, lambda: image, weights), a
             )
         )
 

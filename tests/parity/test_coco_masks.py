@@ -21,6 +21,7 @@ from calipers.kernels import shapes as polygons
 from cases import DATA
 from coco_peer import SEGMENTATION, of_files, twelve
 from mask_cases import flat, random_mask, random_ring, rows_from_columns
+from seeds import seeds
 
 REAL = DATA / "coco_rle" / "instances_val2014_fakesegm100_results.json"
 
@@ -52,7 +53,7 @@ def test_texts_of_a_thousand_random_masks_are_the_same(block: int) -> None:
     assert texts_of(runs, size) == wanted
 
 
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize("block", seeds(8, default=3))
 def test_four_thousand_random_polygons_are_drawn_the_same(block: int) -> None:
     """Every pixel: several rings, slivers, rectangles, self-crossings,
     corners outside and far away.
@@ -165,7 +166,7 @@ def by_calipers(references: Path, results: Path, protocol: Any) -> np.ndarray:
 
 
 @pytest.mark.skipif("mask-iou" not in registry.CRITERIA, reason="needs the criterion mask-iou")
-@pytest.mark.parametrize("seed", range(36))
+@pytest.mark.parametrize("seed", seeds(36, default=12))
 def test_average_precision_from_files(seed: int, tmp_path: Path) -> None:
     """All twelve numbers to 1e-12, of masks and of boxes,
     with and without boxes among the results.

@@ -19,8 +19,10 @@ import pytest
 
 import calipers as cal
 from fusion_peer import load_ensemble_boxes
+from kernel_routes import native_by_default
 
-pytestmark = pytest.mark.usefixtures("kernel_route")
+# The peer takes most of the time, and `kernels/test_fusion.py` holds both routes to the same bits.
+pytestmark = native_by_default
 
 peer = load_ensemble_boxes()
 Lists = tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]

@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 
 import calipers as cal
+from kernel_routes import native_by_default
 from reference.luna16 import Scan, inside, sensitivity_at
+from seeds import seeds
 
-pytestmark = pytest.mark.usefixtures("kernel_route")
+# The peer takes most of the time, and `test_routes.py` holds every metric to the same bits on both
+# routes.
+pytestmark = native_by_default
 
 RATES = (0.125, 0.25, 0.5, 1, 2, 4, 8)
 
@@ -68,7 +72,7 @@ def cohort_of(scans: list[Scan]) -> cal.Cohort:
     return cal.Cohort.from_arrays(references, predictions, classes=("nodule",))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40, default=15))
 def test_equal_to_the_description_of_the_challenge(seed: int) -> None:
     scans = random_scans(seed, n=12)
     result = cal.evaluate(cohort_of(scans), "luna16", ci=False)

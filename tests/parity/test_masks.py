@@ -15,8 +15,12 @@ import calipers as cal
 from calipers.data.masks import Masks
 from calipers.matching.criteria import MASK_IOU, PairTable
 from coco_peer import SEGMENTATION, Record, assert_the_twelve, cohort_of, of_records
+from kernel_routes import native_by_default
+from seeds import seeds
 
-pytestmark = pytest.mark.usefixtures("kernel_route")
+# The peer takes most of the time, and `kernels/test_runs.py` and `test_routes.py` hold both routes
+# together.
+pytestmark = native_by_default
 
 PROTOCOL = f'{SEGMENTATION}[sizes]\nfrom = "mask"\n'
 
@@ -44,7 +48,7 @@ def blob(
     return found
 
 
-@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("block", seeds(5, default=2))
 def test_areas_boxes_and_overlaps_of_a_hundred_random_sets(block: int) -> None:
     """Areas and boxes equal, IoU to the last bit: both divide the same whole numbers."""
     for seed in range(20 * block, 20 * (block + 1)):
@@ -149,7 +153,7 @@ def calipers_of(
     return cal.evaluate(cohort, cal.Protocol.from_toml(PROTOCOL), ci=False)
 
 
-@pytest.mark.parametrize("block", range(12))
+@pytest.mark.parametrize("block", seeds(12, default=5))
 def test_the_twelve_numbers_of_segmentations(block: int) -> None:
     """120 random sets, each number to 1e-12."""
     for seed in range(10 * block, 10 * (block + 1)):

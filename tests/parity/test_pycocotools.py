@@ -9,8 +9,11 @@ from pycocotools.cocoeval import COCOeval
 import calipers as cal
 from calipers.metrics.ranking import AveragePrecision
 from coco_peer import Record, assert_the_twelve, cohort_of, of_records
+from kernel_routes import native_by_default
 
-pytestmark = pytest.mark.usefixtures("kernel_route")
+# The peer takes most of the time, and `test_routes.py` holds every metric to the same bits on both
+# routes.
+pytestmark = native_by_default
 
 SETS_PER_TEST = 20
 

@@ -15,9 +15,12 @@ from sklearn.metrics import matthews_corrcoef
 
 import calipers as cal
 from cases import DATA
+from kernel_routes import native_by_default
 from random_cohorts import random_cohort
 
-pytestmark = pytest.mark.usefixtures("kernel_route")
+# The peer takes most of the time, and `test_routes.py` holds every metric to the same bits on both
+# routes.
+pytestmark = native_by_default
 
 PARTS = {
     "localization": "localization",

@@ -16,6 +16,7 @@ from calipers.matching.matches import Matches, Pairs, View
 from cases import KINDS, MODEL, cohort_of, evidence_of
 from properties.suite import CASES, Case
 from reference.matching import STRATEGIES
+from seeds import batches
 
 pytestmark = pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
 
@@ -32,9 +33,10 @@ def assert_equal_bits(found: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_evidence_and_values_of_every_metric(case: Case, kind: str) -> None:
+@pytest.mark.parametrize("seeds", batches(3, default=1))
+def test_evidence_and_values_of_every_metric(case: Case, kind: str, seeds: range) -> None:
     metric = case.metric()
-    for seed in range(3):
+    for seed in seeds:
         cohort = cohort_of(kind, seed, n_images=10)
         weights = np.random.default_rng(seed).integers(0, 4, (5, 10))
         weights[0] = 1

@@ -13,6 +13,7 @@ from calipers.statistics.estimates import Certainty, estimates
 from calipers.statistics.weights import Units
 from cases import KINDS, MODEL, cohort_of, evidence_of
 from properties.suite import CASES, MAP_CASES, Case
+from seeds import in_turn
 
 every_metric = pytest.mark.parametrize("case", CASES, ids=str)
 BOX, FAR = [0, 0, 10, 10], [30, 30, 40, 40]
@@ -32,8 +33,7 @@ def stated(case: Case, cohort: cal.Cohort, units: Units, replicates: int = 200):
             yield metric.facts.names[k], metric.facts.bounds_of(k), estimate
 
 
-@every_metric
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("case", "kind"), in_turn(CASES, KINDS, default=5))
 def test_bounds_stay_in_range_and_hold_their_value(case: Case, kind: str) -> None:
     cohort = cohort_of(kind, seed=31, n_images=N_IMAGES)
     unit = np.arange(N_IMAGES) // 3

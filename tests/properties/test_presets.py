@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from cases import KINDS, MODEL, cohort_of, masked, references_as_predictions
 from kernel_routes import native_by_default
 from preset_lists import BOX_PRESETS, MASK_PRESETS
 from random_cohorts import random_cohort
+from seeds import in_turn
 
 # Whole evaluations are slow. That both routes give the same bits is held for every metric on every
 # kind of cohort by `parity/test_routes.py`, and for presets of boxes, intervals included,
@@ -22,7 +24,10 @@ pytestmark = native_by_default
 
 REPLICATES = 100  # rules that hold for any number of them
 
-every_preset = pytest.mark.parametrize("preset", [*BOX_PRESETS, *MASK_PRESETS])
+PRESETS = [*BOX_PRESETS, *MASK_PRESETS]
+PERFECT = ("plain", "tied scores", "crowds", "ignored", "one class", "mostly empty", "volumes")
+PLANS = list(product((4096, 3, 1), (1, 2, 3)))  # images in a block, workers
+every_preset = pytest.mark.parametrize("preset", PRESETS)
 
 
 def fitting(cohort: cal.Cohort, preset: str) -> cal.Cohort:
@@ -48,10 +53,7 @@ def assert_sound(evaluation: cal.Evaluation) -> None:
     assert "NaN" not in evaluation.to_json()
 
 
-@every_preset
-@pytest.mark.parametrize(
-    "kind", ["plain", "tied scores", "crowds", "ignored", "one class", "mostly empty", "volumes"]
-)
+@pytest.mark.parametrize(("preset", "kind"), in_turn(PRESETS, PERFECT, default=3))
 def test_references_as_predictions_are_perfect(preset: str, kind: str) -> None:
     # One object per image: a box inside another one of its class has an iop of 1 with both (preset
     # chestxray8).
@@ -72,8 +74,7 @@ def test_references_as_predictions_are_perfect(preset: str, kind: str) -> None:
     assert_sound(evaluation)
 
 
-@every_preset
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("preset", "kind"), in_turn(PRESETS, KINDS, default=4))
 def test_any_cohort_has_a_sound_evaluation(preset: str, kind: str) -> None:
     evaluation = evaluate(fitting(cohort_of(kind, seed=2, models=2), preset), preset)
     assert_sound(evaluation)
@@ -96,16 +97,15 @@ def test_no_predictions_no_references_nothing(preset: str) -> None:
         assert_sound(evaluate(trouble, preset))
 
 
-@every_preset
+@pytest.mark.parametrize(("preset", "plan"), in_turn(PRESETS, PLANS, default=2))
 def test_workers_and_blocks_do_not_change_a_bit(
-    preset: str, monkeypatch: pytest.MonkeyPatch
+    preset: str, plan: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cohort = fitting(cohort_of("crowds", seed=4, n_images=25, models=2), preset)
-    expected = [row.as_dict() for row in evaluate(cohort, preset).rows]
-    for block in (4096, 3, 1):
-        monkeypatch.setattr("calipers.evaluation.collect.BLOCK", block)
-        for jobs in (1, 2, 3):
-            assert [row.as_dict() for row in evaluate(cohort, preset, jobs=jobs).rows] == expected
+    expected = [row.as_dict() for row in evaluate(cohort, preset, jobs=1).rows]
+    block, jobs = plan
+    monkeypatch.setattr("calipers.evaluation.collect.BLOCK", block)
+    assert [row.as_dict() for row in evaluate(cohort, preset, jobs=jobs).rows] == expected
 
 
 @every_preset

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
+from seeds import seeds
 
 NAN = math.nan
 ROUNDS = 120
@@ -138,7 +139,7 @@ SUMMED = (
 )  # no rule for undefined pairs
 
 
-@pytest.mark.parametrize("seed", range(ROUNDS))
+@pytest.mark.parametrize("seed", seeds(ROUNDS, default=40))
 def test_every_score_is_what_its_definition_says(seed: int) -> None:
     rng = np.random.default_rng([8, seed])
     bags = random_bags(rng)

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from sklearn.metrics import f1_score, jaccard_score, roc_auc_score
 
 import calipers as cal
-from calipers.stability.evidence import POOLINGS, pool_maps
+from calipers.stability.bag_scores import STANDARD, Pooling, pool_maps
 
 
 def made(seed: int, n_models: int = 3, n_bags: int = 20) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def test_dice_jaccard_and_accuracy_are_those_of_sklearn(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("pooling", STANDARD)
 def test_the_bag_auc_is_that_of_sklearn(seed: int, pooling: str) -> None:
     given = made(seed, n_bags=12)
     found = cal.stability(given["maps"], given["labels"], ci=False, kendall=False, thresholds=())
@@ -179,16 +179,78 @@ def test_words_say_that_stable_is_not_right() -> None:
     assert any("are separated with a mean AUC" in text for text in said)
 
 
+STANDARD_POOLINGS = tuple(Pooling.of(name) for name in STANDARD)
+
+
 def test_poolings_by_hand() -> None:
     values = np.array([[0.0, 0.5, 0.5], [1.0, 0.0, 0.0]])
-    found = pool_maps(values)
-    assert found[0].tolist() == [0.5, 1.0]
-    assert found[1].tolist() == pytest.approx([1 / 3, 1 / 3])
-    assert 1 - np.exp(-found[2]).tolist()[0] == pytest.approx(0.75)
-    assert np.isinf(found[2, 1])
-    assert found[3].tolist() == pytest.approx(np.log(np.exp(values).mean(axis=1)))
+    pooled = pool_maps(values, STANDARD_POOLINGS)
+    assert pooled[0].tolist() == [0.5, 1.0]
+    assert pooled[1].tolist() == pytest.approx([1 / 3, 1 / 3])
+    assert 1 - np.exp(-pooled[2]).tolist()[0] == pytest.approx(0.75)
+    assert np.isinf(pooled[2, 1])
+    assert pooled[3].tolist() == pytest.approx(np.log(np.exp(values).mean(axis=1)))
 
 
 def test_noisy_or_does_not_stick_to_1_when_many_instances_are_sure() -> None:
     sure, surer = np.full((1, 4000), 0.9), np.full((1, 4000), 0.95)
-    assert pool_maps(sure)[2, 0] < pool_maps(surer)[2, 0]
+    assert pool_maps(sure, STANDARD_POOLINGS)[2, 0] < pool_maps(surer, STANDARD_POOLINGS)[2, 0]
+
+
+@pytest.mark.parametrize(
+    ("pooling", "score"),
+    [
+        ("mean", lambda maps: maps.mean(axis=1)),
+        ("top-k:3", lambda maps: np.sort(maps, axis=1)[:, -3:].mean(axis=1)),
+        ("lse:20", lambda maps: logsumexp(20 * maps, axis=1)),
+        ("noisy-or:0.98", lambda maps: -np.log(0.98 + 0.02 * (1 - maps)).sum(axis=1)),
+    ],
+)
+def test_the_analysis_pools_as_it_is_told(pooling: str, score: Any) -> None:
+    case = made(3, n_bags=30)
+    result = cal.stability(**case, pooling=pooling, ci=False, kendall=False)
+    expected = [roc_auc_score(case["labels"], score(maps)) for maps in case["maps"]]
+    np.testing.assert_allclose(result.localized.of_models("AUC"), expected, atol=1e-12)
+    assert result.as_dict()["localization"]["bag_scores"] == pooling
+    assert result.as_dict()["settings"]["pooling"] == pooling
+    assert result.localization("max").pooling == "max"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("maxi", "did you mean 'max'"),
+        ("max:3", "takes no number"),
+        ("top-k", "such as top-k:8"),
+        ("top-k:2.5", "whole number"),
+        ("top-k:0", "whole number"),
+        ("lse:0", "above 0"),
+        ("lse:inf", "above 0"),
+        ("lse:x", "above 0"),
+        ("noisy-or:1", "below 1"),
+        (3, "named by a text"),
+    ],
+)
+def test_poolings_that_make_no_sense_are_refused(text: Any, message: str) -> None:
+    with pytest.raises(cal.UsageError, match=message):
+        cal.stability(**made(0), pooling=text)
+
+
+def test_a_pooling_without_effect_is_refused() -> None:
+    case = made(0)
+    with pytest.raises(cal.UsageError, match="scores of their own"):
+        cal.stability(**case, bag_scores=np.zeros((3, 20)), pooling="mean")
+    with pytest.raises(cal.UsageError, match="needs labels"):
+        cal.stability(case["maps"], pooling="mean")
+    with pytest.raises(cal.UsageError, match="repeat the analysis with pooling='lse:5'"):
+        cal.stability(**case, ci=False).localization("lse:5")
+
+
+def test_words_of_poolings() -> None:
+    texts = ["max", "lse", "lse:10", "top-k:8", "noisy-or:0.98"]
+    assert [str(Pooling.of(text)) for text in texts] == texts
+    assert [Pooling.of(text).words for text in texts[2:]] == [
+        "lse (r = 10)",
+        "mean of the 8 highest values",
+        "noisy-or (factors from 0.98 to 1)",
+    ]

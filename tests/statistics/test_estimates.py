@@ -23,6 +23,7 @@ from cases import MODEL, cohort_of, evidence_of, metric_of
 from preset_lists import BOX_PRESETS
 from random_cohorts import random_cohort
 from reference import resampling
+from seeds import in_turn
 
 BOX = [0, 0, 10, 10]
 FAR = [50, 50, 60, 60]
@@ -369,8 +370,9 @@ def test_the_same_seed_gives_the_same_numbers_and_another_one_others(preset: str
 
 
 @pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
-@pytest.mark.parametrize("preset", BOX_PRESETS)
-@pytest.mark.parametrize("method", ["bootse-t-logit", "bca"])
+@pytest.mark.parametrize(
+    ("preset", "method"), in_turn(BOX_PRESETS, ["bootse-t-logit", "bca"], default=1)
+)
 def test_routes_threads_and_jobs_do_not_change_a_bit(
     preset: str, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -397,7 +397,7 @@ def read_ratings(
         Set rows aside that lack a rating, a criterion or their unit, or that hold an unexpected
         value, and count them. Otherwise the first hundred of them are the error.
     """
-    table, choices = _table_of(source), choices or RatingChoices()
+    table, choices = table_of(source), choices or RatingChoices()
     columns = find_rating_columns(table, choices)
     reading, problems = read_scale(table, columns.rating, choices)
     criteria, more = _criterion_columns(table, columns)
@@ -423,7 +423,10 @@ def read_ratings(
     return ratings
 
 
-def _table_of(source: Any) -> FileTable:
+def table_of(source: Any) -> FileTable:
+    """Return a table of ratings from a file, a mapping of columns or a frame."""
+    if isinstance(source, FileTable):
+        return source
     if isinstance(source, str | PathLike):
         return open_table(fspath(source), ragged=True)
     if not isinstance(source, Mapping) and not hasattr(source, "columns"):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verb `agreement`: which localization criteria accept what clinicians call useful?
 
-`calipers agreement RATINGS` reads a table of ratings, compares them with criteria at thresholds and
-raters with each other (`calipers.agreement`), prints tables and sentences, and writes JSON or CSV
-with ``-o``.
+`calipers agreement [REFS PREDS] RATINGS` reads a table of ratings. With references and predictions
+it computes the criteria of the rated predictions (`calipers.agreement.rated`), otherwise they are
+columns of the table. It compares ratings with criteria at thresholds and raters with each other
+(`calipers.agreement`), prints tables and sentences, and writes JSON or CSV with ``-o``.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from calipers.cli.options import (
     cluster_option,
     force_option,
     level_option,
+    named_files,
     output_file_option,
     output_options,
+    reading_arguments,
+    reading_options,
     replicates_option,
     seed_option,
 )
@@ -26,11 +30,12 @@ from calipers.errors import UsageError
 from calipers.results.files import check_file
 from calipers.show.terminal import Narrator, print_lines, print_tables
 
+CLASSES = click.Choice(["ignore", "within"])
 SCALES = click.Choice(["nominal", "ordinal", "interval"])
 
 
 @click.command()
-@click.argument("ratings", metavar="RATINGS")
+@click.argument("files", metavar="[REFS PREDS] RATINGS", nargs=-1, required=True)
 @click.option(
     "--rating",
     metavar="COLUMN",
@@ -39,7 +44,7 @@ SCALES = click.Choice(["nominal", "ordinal", "interval"])
 @click.option(
     "--criteria",
     metavar="COLUMN,...",
-    help="Columns of the criteria. Default: all with the name of a criterion, such as box-iou.",
+    help="Columns of the criteria, or with REFS and PREDS the criteria to compute. Default: all.",
 )
 @click.option("--distances", metavar="COLUMN,...", help="Criteria for which lower is better.")
 @click.option(
@@ -75,34 +80,46 @@ SCALES = click.Choice(["nominal", "ordinal", "interval"])
 @replicates_option(default=2000)
 @seed_option()
 @click.option(
-    "--strict/--lenient",
-    default=True,
-    help="Stop at rows without a rating, or set them aside and count them.",
+    "--classes",
+    type=CLASSES,
+    default="ignore",
+    help="With REFS and PREDS: compare with references of any class (ignore), or of its own "
+    "(within).",
 )
+@reading_options
 @output_file_option("Also write the result: .json, or .csv for the rows alone.")
 @force_option()
 @output_options
-def agreement(ratings: str, **options: Any) -> None:
+def agreement(files: tuple[str, ...], **options: Any) -> None:
     """Compare what localization criteria accept with what clinicians rate as useful.
 
-    RATINGS is a table (CSV, TSV or parquet) with one row per rating of a prediction, and columns of
-    criteria such as box-iou or point-in-mask. If items have several ratings, the raters are also
-    compared with each other.
+    RATINGS is a table (CSV, TSV or parquet) with one row per rating of a prediction. With REFS and
+    PREDS the criteria are computed: the column prediction says which one was rated, by its number
+    in PREDS, counted from 0. Without them, RATINGS has columns of criteria such as box-iou or
+    point-in-mask. If predictions have several ratings, the raters are also compared with each
+    other.
 
     \b
+    calipers agreement refs.json preds.json ratings.csv
     calipers agreement ratings.csv --criteria box-iou,mask-iou --thresholds 0.5
     """
     from calipers.agreement.agreement import agreement as run
 
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     if options["output"] is not None:
-        check_file(options["output"], force=options["force"], inputs=[ratings])
+        check_file(options["output"], force=options["force"], inputs=files)
         if Path(options["output"]).suffix.lower() not in (".json", ".csv"):
             raise UsageError(f"-o writes .json or .csv, not {options['output']!r}")
+    ratings, criteria = files[-1], words(options["criteria"], "--criteria")
+    table: Any = ratings
+    if len(files) == 3:
+        table = _rated(files, criteria, options)
+    elif len(files) != 1:
+        raise UsageError("give RATINGS, or REFS PREDS RATINGS: one or three files")
     result = run(
-        ratings,
+        table,
         rating=options["rating"],
-        criteria=words(options["criteria"], "--criteria"),
+        criteria=criteria,
         distances=words(options["distances"], "--distances"),
         thresholds=threshold_map(options["thresholds"]),
         rater=options["rater"],
@@ -128,6 +145,16 @@ def agreement(ratings: str, **options: Any) -> None:
 
     print_tables(tables_for_terminal(result))
     print_lines(result.sentences())
+
+
+def _rated(files: tuple[str, ...], criteria: list[str] | None, options: dict[str, Any]) -> Any:
+    """Return the ratings with the criteria of every rated prediction."""
+    from calipers.agreement.rated import rated_predictions
+    from calipers.io.read import read
+
+    references, predictions, ratings = files
+    cohort = read(references, named_files([predictions]), **reading_arguments(options))
+    return rated_predictions(cohort, ratings, criteria=criteria, classes=options["classes"])
 
 
 def words(text: str | None, option: str) -> list[str] | None:

@@ -49,6 +49,14 @@ VERBS = {
         "calipers.cli.sensitivity:multiverse",
         "test how sensitive the ranking is to analysis choices",
     ),
+    "train": (
+        "calipers.cli.training:train",
+        "train networks that mark where a finding is, or detectors",
+    ),
+    "predict": (
+        "calipers.cli.training:predict",
+        "write the maps or boxes of trained networks",
+    ),
     "stability": (
         "calipers.cli.stability:stability",
         "measure how well repeated trainings of a model agree",

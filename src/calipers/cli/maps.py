@@ -42,6 +42,8 @@ from calipers.cli.options import (
     output_file_option,
     output_options,
     page_options,
+    score_tables,
+    with_named_metrics,
 )
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.heatmaps.files import size_of
@@ -66,13 +68,26 @@ SETTINGS = ("threshold", "connectivity", "least", "tuning")
     default="binary",
     help="Meaning of label values: binary (default), nonzero or instances.",
 )
+@click.option(
+    "--predictions",
+    "kind",
+    type=click.Choice(["maps", "labels", "instances"]),
+    default="maps",
+    help="PREDS are maps of scores (default), label volumes as --labels says, or instances.",
+)
+@click.option(
+    "--scores",
+    metavar="[MODEL=]TABLE",
+    multiple=True,
+    help="Scores of predicted label volumes: a table with image, label and score.",
+)
 @click.option("--mask-values", metavar="N,...", help="Label values that count, such as 1,3.")
 @click.option(
     "--normalise",
     metavar="[MODEL=]NAME",
     multiple=True,
-    help="How scores are normalised: none (default), minmax, sigmoid, clip, uint8, uint16 or rank; "
-    "MODEL=NAME for one model, may be repeated.",
+    help="How scores are normalised: none (default), minmax, sigmoid, odds, clip, uint8, uint16 or "
+    "rank; MODEL=NAME for one model, may be repeated.",
 )
 @click.option(
     "--threshold", metavar="SCORE", help="Threshold for objects: a score, fpr:0.05, or best-dice."
@@ -111,6 +126,15 @@ SETTINGS = ("threshold", "connectivity", "least", "tuning")
     type=click.Choice(["nearest", "linear"]),
     help="Resample maps to the shape of the labels.",
 )
+@click.option(
+    "--channel",
+    metavar="N|NAME",
+    help="Channel of maps that have several: its number from 0, "
+    "or its name in the dataset.json of nnU-Net.",
+)
+@click.option(
+    "--segment", metavar="N", type=click.IntRange(min=1), help="Segment of DICOM segmentations."
+)
 @groups_option("sample")
 @page_options(
     "Folder of the images, for the pictures on the page.",
@@ -145,7 +169,13 @@ def run_maps(
     from calipers.maps.plan import map_plan
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
-    protocol = with_settings(chosen_protocol(options, "anomaly"), options)
+    if options["kind"] != "maps" and options["threshold"] is not None:
+        raise UsageError(
+            f"--threshold cuts objects out of maps of scores; --predictions {options['kind']} "
+            "has objects already"
+        )
+    protocol = with_named_metrics(chosen_protocol(options, "anomaly"), options["metrics"])
+    protocol = with_settings(protocol, options)
     folders, part = named_files(predictions), chosen_part(options)
     if options["output"] is not None:
         others = [options[name] for name in ("groups", "images") if options[name]]
@@ -159,13 +189,18 @@ def run_maps(
         groups=options["groups"],
         pattern=options["pattern"],
         reference_pattern=options["reference_pattern"],
+        image_pattern=options["image_pattern"],
         missing=options["missing"],
         resize=options["resize"],
+        channel=options["channel"],
+        segment=options["segment"],
     )
     narrator.say(f"{len(samples)} samples, {len(folders)} models; protocol {protocol.name}")
     meaning: dict[str, Any] = {
         "labels": meaning_of_labels(options["labels"], options["mask_values"]),
         "normalise": chosen_normalisation(options["normalise"]),
+        "predictions": options["kind"],
+        "scores": score_tables(options["scores"]),
     }
     options["jobs"] = within_memory(samples, protocol, options)
     if options["plan"]:
@@ -197,6 +232,11 @@ def run_maps(
             by=tuple(dict.fromkeys(options["by"])),
         )
         narrator.warn(evaluation.warnings)
+        if options["missing"] == "empty":
+            for file in evaluation.cohort.intake.files:
+                if file.assumed_empty is not None:
+                    counts = f"{file.read} maps read, {file.used} used, {file.assumed_empty}"
+                    narrator.say(one_line(f"{file.role}: {counts} assumed empty"))
         if options["output"]:
             pictures = {
                 "pictures": not options["no_images"] and not options["redact"],
@@ -241,7 +281,7 @@ def print_plan(samples: Any, protocol: Any, meaning: dict[str, Any], options: An
     cost = cost_of(samples, protocol, **meaning, measured=True)
     jobs, seconds = options["jobs"], cost.seconds or 0.0
     document = {
-        "schema": "calipers.plan/1",
+        "schema": "calipers.cost/1",
         "samples": cost.n_samples,
         "models": cost.n_models,
         "file_bytes": cost.file_bytes,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,9 @@ from calipers.cli.options import (
 )
 from calipers.errors import InputError
 from calipers.show.terminal import Narrator, one_line
+
+if TYPE_CHECKING:
+    from calipers.io.saved.folder import CheckedFiles
 
 PICTURE = b"data:image/"  # how a page holds a picture
 SHOWN = 10
@@ -115,6 +118,18 @@ def _check_target(folder: str, target: Path, options: dict[str, Any]) -> None:
     )
 
 
+def _file_words(files: CheckedFiles) -> str:
+    """Say which files were checked, and which are not covered."""
+    words = f"{len(files.verified)} files are as they were written"
+    if files.runs is None:
+        words += ", without a log of runs (an earlier version of Calipers)"
+    else:
+        words += f", and so is the log of {files.runs} run{'s' if files.runs > 1 else ''}"
+    if files.unverified:
+        words += f"; not covered: {', '.join(files.unverified)}"
+    return one_line(words)
+
+
 @click.command()
 @click.argument("folder", metavar="DIR")
 @jobs_option()
@@ -130,12 +145,12 @@ def verify(folder: str, jobs: int, as_json: bool, quiet: bool) -> int:
     calipers verify results
     """
     from calipers import __version__
-    from calipers.evaluation.saved import FILES, open_folder, versions
+    from calipers.evaluation.saved import open_folder, versions
     from calipers.io.saved.folder import check_files
 
     narrator = Narrator(quiet=quiet or as_json)
     stored = open_folder(folder, jobs=jobs, progress=narrator.steps("matching", "resampling"))
-    check_files(Path(folder), stored.run, FILES)  # also those that are not needed to open it
+    files = check_files(Path(folder), stored.run)  # also those that are not needed to open it
     differences, (then, now) = stored.changed, versions(stored.run)
     if as_json:
         document = {
@@ -148,6 +163,8 @@ def verify(folder: str, jobs: int, as_json: bool, quiet: bool) -> int:
             "saved_with": then,
             "verified_with": now,
             "differences": [one.as_dict() for one in differences],
+            "files": {"verified": files.verified, "unverified": files.unverified},
+            "runs": files.runs,
         }
         click.echo(json.dumps(document))
         return int(bool(differences))
@@ -162,4 +179,5 @@ def verify(folder: str, jobs: int, as_json: bool, quiet: bool) -> int:
         click.echo(one_line(f"  {one}"))
     if len(differences) > SHOWN:
         click.echo(f"  ... and {len(differences) - SHOWN} more, see --json")
+    click.echo(_file_words(files))
     return int(bool(differences))

@@ -48,6 +48,7 @@ GRID = {2: (32, 32), 3: (16, 32, 32)}  # cells of a map of predictions, if nobod
 ONLY_MAPS = {
     "labels": "--labels: references say which images are positive, and where",
     "scores": "--scores: the highest score of an image is that of its bag",
+    "pooling": "--pooling: the highest score of an image is that of its bag",
     "pattern": "--pattern",
     "label_pattern": "--label-pattern",
     "normalise": "--normalise",
@@ -231,6 +232,12 @@ def grid_of(text: str | None) -> tuple[int, ...] | None:
     default="skip",
     help="How to treat pairs of maps without a score, 0/0 (skip).",
 )
+@click.option(
+    "--pooling",
+    metavar="NAME",
+    help="How a map becomes a score of its image, for the AUC: max (default), mean, noisy-or, "
+    "noisy-or:0.98, lse, lse:10, top-k:8.",
+)
 @click.option("--rule", type=RULES, help="How boxes become positive instances (any-overlap).")
 @click.option(
     "--coverage",
@@ -309,6 +316,7 @@ def _options(options: dict[str, Any]) -> dict[str, Any]:
         "threshold": options["threshold"],
         "undefined": options["undefined"],
         "bags": options["bags"],
+        "pooling": options["pooling"],
         "jobs": options["jobs"],
         "kendall": not options["no_kendall"],
     }

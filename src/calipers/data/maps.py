@@ -38,6 +38,8 @@ class Sample:
     spacing: tuple[float, ...] | None = None  # mm per voxel along x, y[, z]
     groups: Mapping[str, Any] = field(default_factory=dict)  # patient, centre, any column
     image: Array | None = None  # what the pictures of the report show below the maps
+    # model -> labels of its objects, where these were predicted and not cut out of its map
+    objects: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def dimensions(self) -> int:

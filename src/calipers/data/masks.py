@@ -210,6 +210,24 @@ class Masks:
         return cls._from_owner(start, length, owner, (array.shape, int(owner.max(initial=-1)) + 1))
 
     @classmethod
+    def from_classes(cls, labels: Array, connectivity: str = "full") -> tuple[Masks, I64]:
+        """Return one mask per connected component of every value but 0, and their (n,) values.
+
+        Values come in ascending order, the components of a value by first voxel.
+        """
+        start, length, value = runs.of_labels(labels)
+        size = np.array(labels.shape[::-1])
+        owner = np.zeros(len(start), np.int64)
+        values: list[int] = []
+        for number in np.unique(value).tolist():
+            same = value == number
+            parts = shapes.components(start[same], length[same], size, connectivity)
+            owner[same] = parts + len(values)
+            values += [int(number)] * (int(parts.max()) + 1)
+        masks = cls._from_owner(start, length, owner, (labels.shape, len(values)))
+        return masks, np.array(values, np.int64)
+
+    @classmethod
     def concat(cls, parts: Sequence[Masks]) -> Masks:
         """Return the masks of several tables, one below the other; no table gives `no_masks`."""
         if not parts:

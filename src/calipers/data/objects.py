@@ -341,8 +341,8 @@ def from_corners(corners: F64, box_format: str, sizes: F64 | None = None) -> F64
 
 def box_extent(corners: F64) -> F64:
     """Return the (n,) area, in 3D the volume, of corner boxes."""
-    low, high = np.split(corners, 2, axis=1)
-    return row_product(high - low)
+    half = corners.shape[1] // 2
+    return row_product(corners[:, half:] - corners[:, :half])
 
 
 def row_product(values: F64) -> F64:

@@ -32,7 +32,7 @@ from calipers.errors import InputError, InputProblems, raise_problems
 from calipers.kernels import ragged
 
 # Boxes that are converted together.
-BLOCK = 1 << 20
+BLOCK = 1 << 18
 MOST_OBJECTS = (1 << 31) - 1  # the kernels store rows of pairs and partners in 32 bits
 
 Role = Literal["references", "predictions"]
@@ -51,7 +51,7 @@ class Delivery:
     label: I64 | I32  # (n,) index into its classes
     boxes: F64  # (n, 4|6) as delivered
     box_format: str
-    place: I64  # (n,) record number in the input
+    place: I64 | None  # (n,) record number in the input; None: every record is a row
     score: F64 | None = None
     area: F64 | None = None  # NaN = not declared; of predictions: what size cuts see
     ignore: Flags | None = None
@@ -70,8 +70,14 @@ class Delivery:
             values = getattr(self, column.name)
             if column.name not in ("box_format", "facts") and values is not None:
                 selection[column.name] = values[rows]
+        if self.place is None:
+            selection["place"] = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         facts = {name: column[rows] for name, column in self.facts.items()}
         return replace(self, **selection, facts=facts)
+
+    def place_of(self, row: int) -> int:
+        """Return the record number of a row."""
+        return row if self.place is None else int(self.place[row])
 
 
 @dataclass(frozen=True)
@@ -175,7 +181,7 @@ def settle(
     aside = np.flatnonzero(rule_of >= 0)
     records = []
     for row in aside.tolist():
-        finding, place = findings[rule_of[row]], int(delivery.place[row])
+        finding, place = findings[rule_of[row]], delivery.place_of(row)
         where = source.locate(place, finding.field)
         records.append(Quarantined(source.file, where, finding.rule, source.text(place)[:2000]))
     return delivery.rows(rule_of < 0), Counter(record.rule for record in records), records
@@ -194,7 +200,7 @@ def _as_errors(
                 value = value.tolist()
             location = ""
             if not finding.whole_file:
-                location = source.locate(int(delivery.place[row]), finding.field)
+                location = source.locate(delivery.place_of(row), finding.field)
             errors.append(
                 InputError(
                     finding.expected,
@@ -215,14 +221,17 @@ def as_references(delivery: Delivery, sizes: F64) -> References:
     Objects of an image keep the order of the input.
     """
     order, shared = _in_image_order(delivery, sizes)
+    shared["place"] = _places(delivery, order)
+    shared["extent"] = _to_corners(shared, delivery.box_format, sizes)
     crowd = ignore = np.zeros(len(delivery), np.bool_)
     if delivery.crowd is not None:
         crowd = delivery.crowd[order]
     if delivery.ignore is not None:
         ignore = delivery.ignore[order]
+    area = None if delivery.area is None else delivery.area[order]
     return References(
         **shared,
-        area=_areas(delivery, order, shared),
+        area=_areas(area, shared),
         ignore=ignore | crowd,  # a crowd is never counted
         crowd=crowd,
     )
@@ -236,80 +245,107 @@ def as_predictions(delivery: Delivery, sizes: F64, *, overwrite: bool = False) -
     that millions of objects are not in memory twice.
     """
     order, shared = _in_image_order(delivery, sizes, overwrite=overwrite)
-    score = np.ones(len(delivery))
-    if delivery.score is not None:
+    if delivery.score is None:
+        score = np.ones(len(delivery))
+    else:
         score = _reordered(delivery.score, order, overwrite)
+    area = None if delivery.area is None else delivery.area[order]
+    # Last of all that needs the order: of millions of objects, neither fits beside the extents.
+    shared["place"] = _places(delivery, order)
+    del order
+    shared["extent"] = _to_corners(shared, delivery.box_format, sizes)
     return Predictions(
-        **shared,
-        area=_areas(delivery, order, shared),
-        score=score,
-        scored=delivery.score is not None,
+        **shared, area=_areas(area, shared), score=score, scored=delivery.score is not None
     )
 
 
-def _areas(delivery: Delivery, order: I64, shared: Mapping[str, Any]) -> F64:
+def _areas(area: F64 | None, shared: Mapping[str, Any]) -> F64:
     """Return the declared areas, where there are any."""
     own = _own_area(shared)
-    if delivery.area is None:
-        return own
-    area = delivery.area[order]
-    return np.where(np.isnan(area), own, area)
+    return own if area is None else np.where(np.isnan(area), own, area)
 
 
 def _in_image_order(
     delivery: Delivery, sizes: F64, *, overwrite: bool = False
-) -> tuple[I64, dict[str, Any]]:
-    """Return the order of the objects by image, and the columns of all objects in that order."""
+) -> tuple[I64 | I32, dict[str, Any]]:
+    """Return the order of the objects by image, and the columns of all objects in that order; the
+    boxes are still as delivered.
+    """
     if len(delivery) > MOST_OBJECTS:
         raise InputError(f"at most {MOST_OBJECTS} objects", rule="too-large", value=len(delivery))
-    # Stable: objects of an image stay in input order, which decides between equal scores.
-    order = np.argsort(delivery.image, kind="stable")
-    if overwrite and delivery.boxes.flags.writeable:
-        corners, extent = _corners_in_place(delivery, sizes, order)
-    else:
-        corners, extent = np.empty(delivery.boxes.shape), np.empty(len(order))
-        # There may be millions of boxes: a block at a time keeps the copies small.
-        for start in range(0, len(order), BLOCK):
-            block = slice(start, start + BLOCK)
-            rows = order[block]
-            corners[block], extent[block] = to_corners(
-                delivery.boxes[rows], delivery.box_format, sizes[delivery.image[rows]]
-            )
+    order = _order_by_image(delivery.image)
+    boxes = delivery.boxes
+    if not overwrite or not boxes.flags.writeable:
+        boxes = np.empty(delivery.boxes.shape)
+    # One coordinate after the other, so that there is room for one of them beside the boxes.
+    for k, coordinate in enumerate(delivery.boxes.T):
+        boxes[:, k] = _reordered(coordinate, order)
     shared: dict[str, Any] = {
         "offsets": ragged.from_owner(delivery.image, len(sizes)),
-        "boxes": corners,
-        "extent": extent,
-        "label": delivery.label[order].astype(np.int32, copy=False),
-        "place": _reordered(delivery.place, order, overwrite),
+        "boxes": boxes,
+        "label": _reordered(delivery.label, order, overwrite).astype(np.int32, copy=False),
         "facts": {name: column[order] for name, column in delivery.facts.items()},
         "masks": None,
         "points": None,
     }
     if delivery.masks is not None:
-        shared["masks"] = delivery.masks[order]
+        shared["masks"] = delivery.masks[order.astype(np.int64)]
     if delivery.points is not None:
         shared["points"] = delivery.points[order]
     return order, shared
 
 
-def _corners_in_place(delivery: Delivery, sizes: F64, order: I64) -> tuple[F64, F64]:
-    """Turn the boxes of a delivery into corners in another order, with room for one coordinate."""
-    boxes, extent = delivery.boxes, np.empty(len(order))
+def _places(delivery: Delivery, order: I64 | I32) -> I64:
+    return order.astype(np.int64) if delivery.place is None else _reordered(delivery.place, order)
+
+
+def _to_corners(shared: Mapping[str, Any], box_format: str, sizes: F64) -> F64:
+    """Turn the boxes into corners in their own room, and return their extents."""
+    boxes = shared["boxes"]
+    extent = np.empty(len(boxes))
+    for start in range(0, len(boxes), BLOCK):
+        block = slice(start, start + BLOCK)
+        per_box = None
+        if box_format.endswith("-normalised"):
+            rows = np.arange(start, min(start + BLOCK, len(boxes)))
+            per_box = sizes[np.searchsorted(shared["offsets"], rows, side="right") - 1]
+        boxes[block], extent[block] = to_corners(boxes[block], box_format, per_box)
+    return extent
+
+
+def _order_by_image(image: I64 | I32) -> I64 | I32:
+    """Return the order of objects by image; those of an image stay in the order of the input, which
+    decides between equal scores.
+    """
+    n = len(image)
+    if n <= BLOCK:
+        return np.argsort(image, kind="stable")
+    # Millions of objects: image and row as one number need no room beside it to be sorted.
+    keys = np.empty(n, np.int64)
+    order = np.empty(n, np.int32)
+    blocks = [slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK)]
+    for block in blocks:
+        keys[block] = image[block]
+        keys[block] <<= 32
+        keys[block] += np.arange(block.start, block.stop)
+    keys.sort()
+    for block in blocks:
+        order[block] = keys[block] & ((1 << 32) - 1)
+    return order
+
+
+def _reordered(column: Array, order: I64 | I32, overwrite: bool = False) -> Array:
+    """Return a column in another order, in its own room if it may be overwritten.
+
+    Block by block: NumPy needs the order in 64 bits, which for all rows would be a copy of it.
+    """
+    reordered = np.empty_like(column)
     for start in range(0, len(order), BLOCK):
         block = slice(start, start + BLOCK)
-        boxes[block], extent[block] = to_corners(
-            boxes[block], delivery.box_format, sizes[delivery.image[block]]
-        )
-    for coordinate in boxes.T:
-        coordinate[:] = coordinate[order]
-    return boxes, extent[order]
-
-
-def _reordered(column: Array, order: I64, overwrite: bool) -> Array:
-    """Return a column in another order, in its own room if it may be overwritten."""
+        reordered[block] = column[order[block]]
     if not overwrite or not column.flags.writeable:
-        return column[order]
-    column[:] = column[order]
+        return reordered
+    column[:] = reordered
     return column
 
 

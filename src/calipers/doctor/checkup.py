@@ -132,7 +132,7 @@ def _check_swapped(inputs: Inputs, error: InputError) -> Checkup:
         raise error from None
     if checkup.refused:
         raise error from None
-    symptom = _refusal(error, fspath(inputs.references))
+    symptom = refusal(error, fspath(inputs.references))
     symptom = replace(
         symptom,
         code="files-swapped",
@@ -150,7 +150,7 @@ def _open(inputs: Inputs) -> tuple[OpenReferences, list[Symptom], Inputs]:
         if error.rule != "several-readers":
             raise
         # Which rule is right is a question of the study: the hint lists all, the command has one.
-        symptom = _refusal(error, fspath(inputs.references))
+        symptom = refusal(error, fspath(inputs.references))
         opened, symptoms, inputs = _open(inputs.with_readers(USUAL_READERS))
         return opened, [symptom, *symptoms], inputs
     try:
@@ -159,7 +159,7 @@ def _open(inputs: Inputs) -> tuple[OpenReferences, list[Symptom], Inputs]:
         box_format = _fitting_format(opened)
         if error.rule != "box-format-suspect" or box_format is None:
             raise
-        symptom = _refusal(error, opened.input_file.file)
+        symptom = refusal(error, opened.input_file.file)
         symptom = replace(
             symptom,
             code="box-format",
@@ -200,10 +200,11 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
     failed = False
     for name, path in inputs.predictions.items():
         try:
-            models = pending_models(name, path, opened.index, options.of_predictions())
+            own_options = options.of_predictions().of_model(name, list(inputs.predictions))
+            models = pending_models(name, path, opened.index, own_options)
             parts = [(file, model, kind, read_part()) for file, model, kind, read_part in models]
         except InputError as error:
-            findings.append(_refusal(error, fspath(path)))
+            findings.append(refusal(error, fspath(path)))
             failed = True
             continue
         for file, model, kind, part in parts:
@@ -403,14 +404,14 @@ def broken_records(
     symptoms = []
     for rule, members in by_rule.items():
         count = counts.get(rule, len(members))
-        symptom = _refusal(members[0], part.source.file)
+        symptom = refusal(members[0], part.source.file)
         places = [f"{member.location} {member.value}".strip() for member in members]
         total = max(part.n_records, count)
         symptoms.append(replace(symptom, count=count, total=total, examples=few(places)))
     return symptoms, is_usable
 
 
-def _refusal(error: InputError, file: str) -> Symptom:
+def refusal(error: InputError, file: str) -> Symptom:
     """Return an error as a finding."""
     message = f"expected {error.expected}"
     examples = (f"{error.location} {error.value}".strip(),) if error.value else ()

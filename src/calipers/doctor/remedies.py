@@ -43,6 +43,13 @@ DEFAULTS: Mapping[str, Any] = {
     "reader_overlap": 0.5,
     "outside": "keep",
     "allow_loss": 0.5,
+    "labels": "classes",
+    "scores": None,
+    "segment": None,
+    "pattern": None,
+    "reference_pattern": None,
+    "missing_volumes": "error",
+    "geometry": None,
     "lenient": False,
 }
 # Options that say something about the predictions only, or about the file that was rewritten.
@@ -255,6 +262,10 @@ def option_words(reading: Mapping[str, Any]) -> list[str]:
     for name, default in DEFAULTS.items():
         value = reading.get(name, default)
         if value == default:
+            continue
+        if name == "scores" and isinstance(value, Mapping):
+            for model, table in value.items():
+                words += ["--scores", f"{model}={fspath(table)}"]
             continue
         words.append("--" + name.replace("_", "-"))
         if isinstance(value, tuple):

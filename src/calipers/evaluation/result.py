@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.data.cohort import Cohort
-from calipers.errors import UsageError, did_you_mean
+from calipers.errors import UsageError, did_you_mean, spelled
 from calipers.evaluation.collect import (
     estimated_rows,
     evidence_of,
@@ -274,6 +274,8 @@ class Evaluation(Document):
         for what, name, names in choices:
             if name not in names:
                 raise UsageError(f"no {what} {name!r}; {did_you_mean(str(name), names)}")
+        columns = self.cohort.images.groups
+        group = {spelled(column, columns): value for column, value in group.items()}
         estimate = self._estimates.get((model, metric, label, frozenset(group.items())))
         if estimate is not None:
             return estimate
@@ -499,7 +501,7 @@ class Evaluation(Document):
 
         if not isinstance(requirements, Requirements):
             requirements = Requirements.load(requirements)
-        return check(self._records(), requirements)
+        return check(self._records(), requirements, bounds=self.protocol.bounds)
 
 
 def beside(estimate: Estimate) -> dict[str, Any]:

@@ -64,10 +64,10 @@ from calipers.results.estimate import Estimate
 from calipers.results.files import (
     check_folder,
     environment,
-    run_record,
     staged_folder,
     write_atomically,
 )
+from calipers.results.provenance import AUDIT, log_entry, read_log, run_record
 from calipers.results.schema import structure
 
 PARTS = ("beside", "groups", "each")  # of the statistics: what has numbers that no row has
@@ -213,23 +213,9 @@ def open_folder(
     `open_evaluation` explains it.
     """
     saved = read_folder(Path(errors.path("folder", folder)))
-    protocol = Protocol.from_dict(saved.document["protocol"], file=saved.file)
-    statistics = structure(
-        saved.document.get("statistics"),
-        StoredStatistics,
-        saved.file,
-        syntax="JSON",
-        where="/statistics",
-    )
+    statistics = _stored_statistics(saved)
     _check_counts(saved)
-    evaluation = evaluate(
-        saved.cohort,
-        protocol,
-        ci=bool(statistics.beside),
-        by=list(dict.fromkeys(summary.by for summary in statistics.groups)),
-        jobs=jobs,
-        progress=progress,
-    )
+    evaluation = _evaluated_again(saved, statistics, jobs, progress)
     evaluation = replace(evaluation, slices=saved.slices)
     n_earlier = 0
     if statistics.interval_rules < INTERVAL_RULES and statistics.beside:
@@ -239,6 +225,35 @@ def open_folder(
     changes = tuple(pair for pair in pairs if _bits(pair.stored) != _bits(pair.now))
     result = OpenedFolder(evaluation, saved.run, saved.file, len(pairs), changes, n_earlier)
     return replace(result, evaluation=_noted(result, saved)) if changes else result
+
+
+def rows_of_now(folder: str | Path) -> list[dict[str, Any]]:
+    """Return the rows of a saved evaluation with the intervals of now, whatever is stored.
+
+    ``calipers check`` asks for them where a stored interval is not one of the metric.
+    """
+    saved = read_folder(Path(folder))
+    _check_counts(saved)
+    evaluation = _evaluated_again(saved, _stored_statistics(saved), jobs=1, progress=None)
+    return [row.as_dict() for row in evaluation.rows]
+
+
+def _stored_statistics(saved: StoredFolder) -> StoredStatistics:
+    statistics = saved.document.get("statistics")
+    return structure(statistics, StoredStatistics, saved.file, syntax="JSON", where="/statistics")
+
+
+def _evaluated_again(
+    saved: StoredFolder, statistics: StoredStatistics, jobs: int, progress: Progress | None
+) -> Evaluation:
+    return evaluate(
+        saved.cohort,
+        Protocol.from_dict(saved.document["protocol"], file=saved.file),
+        ci=bool(statistics.beside),
+        by=list(dict.fromkeys(summary.by for summary in statistics.groups)),
+        jobs=jobs,
+        progress=progress,
+    )
 
 
 def _with_earlier_intervals(
@@ -568,6 +583,7 @@ FILES = (
     QUARANTINE,
     PAGE,
     RUN,
+    AUDIT,
 )
 OWN_COLUMNS = {
     "image",
@@ -600,6 +616,8 @@ def save(
     began = started or datetime.now(UTC)
     cohort = evaluation.cohort
     check_folder(folder, force=force, inputs=tuple(file.file for file in cohort.intake.files))
+    # A log that was tampered with is not continued, and not begun anew either.
+    log = read_log(folder / AUDIT)
     document = evaluation.as_dict()
     matches = {model: evaluation.matches(model) for model in cohort.models}
     with staged_folder(folder, owned=FILES, force=force) as stage:
@@ -637,13 +655,32 @@ def save(
                 "rng": "Philox4x64",
                 "ties": evaluation.protocol.ties,
                 "kernels": "numpy" if native() is None else "native",
+                **_policies(evaluation.protocol),
                 **page_parts,
             },
             command=command,
             started=began,
         )
-        write_atomically(stage / RUN, json.dumps(record, indent=1) + "\n")
+        run = (json.dumps(record, indent=1) + "\n").encode()
+        log.append(log_entry(log, record, run))
+        write_atomically(stage / AUDIT, "\n".join(log) + "\n")
+        write_atomically(stage / RUN, run)
     return folder
+
+
+def _policies(protocol: Protocol) -> dict[str, Any]:
+    """Return how objects are matched and intervals made, for the record of the run."""
+    matching = protocol.as_dict()["matching"]
+    unit = protocol.cluster
+    intervals = {
+        "method": protocol.interval,
+        "level": protocol.level,
+        "replicates": protocol.replicates,
+        "unit": unit if isinstance(unit, str) else list(unit),
+        "strata": protocol.strata,
+        "scheme": "replicate b uses Philox with the key (seed, b)",
+    }
+    return {"matching": matching, "intervals": intervals}
 
 
 def objects_table(cohort: Cohort, matches: dict[str, Matches]) -> dict[str, Any]:

@@ -359,20 +359,23 @@ def _pools(tables: Sequence[Predictions]) -> list[BoxPool]:
 
 def _together(pools: Sequence[BoxPool], weights: F64) -> BoxPool:
     """Return the boxes of all members, image by image, members in their order."""
-    image = np.concatenate([ragged.owners(pool.offsets) for pool in pools])
-    model = np.repeat(np.arange(len(pools)), [len(pool) for pool in pools])
-    order = np.argsort(image, kind="stable")
+    n_images, n_pools = len(pools[0].offsets) - 1, len(pools)
+    counts = np.stack([np.diff(pool.offsets) for pool in pools], axis=1)  # (n_images, n_pools)
+    # Where the boxes of an image begin in each member, and the members one below the other.
+    base = ragged.from_counts(np.array([len(pool) for pool in pools]))
+    starts = np.stack([pool.offsets[:-1] for pool in pools], axis=1) + base[:-1]
+    order = ragged.spans(starts.ravel(), counts.ravel())
 
     def column(name: str) -> Array:
-        return np.asarray(joined(pools, name)[order])
+        return np.take(joined(pools, name), order, axis=0)
 
     return BoxPool(
-        offsets=ragged.from_owner(image, len(pools[0].offsets) - 1),
+        offsets=ragged.from_counts(counts.sum(axis=1)),
         label=column("label"),
         boxes=column("boxes"),
         extent=column("extent"),
         score=column("score"),
-        model=model[order],
+        model=np.repeat(np.tile(np.arange(n_pools), n_images), counts.ravel()),
         weights=weights,
         row=column("row"),
     )
@@ -416,7 +419,7 @@ def _predictions(pool: BoxPool, tables: Sequence[Predictions], *, moved: bool) -
     scored = any(table.scored for table in tables)
     place = np.arange(len(pool))
     if not moved:
-        rows = Predictions.concat(tables).rows(pool.row, pool.offsets)
+        rows = _rows_of(tables, pool)
         return replace(rows, score=pool.score, place=place, scored=scored)
     return _table(pool, scored=scored)
 
@@ -434,3 +437,16 @@ def _table(pool: BoxPool, *, scored: bool) -> Predictions:
         score=pool.score,
         scored=scored,
     )
+
+
+def _rows_of(tables: Sequence[Predictions], pool: BoxPool) -> Predictions:
+    """Return the rows of a pool from the tables one below the other."""
+    ends = np.cumsum([len(table) for table in tables])
+    is_left = np.zeros(ends[-1], np.bool_)
+    is_left[pool.row] = True
+    # Only rows that are left are put together: after a suppression they are few.
+    parts = []
+    for table, flags in zip(tables, np.split(is_left, ends[:-1])):
+        parts.append(table.keep(flags))
+    place = np.cumsum(is_left) - 1
+    return Predictions.concat(parts).rows(place[pool.row], pool.offsets)

@@ -26,6 +26,7 @@ from calipers.data.objects import LARGEST, box_extent, row_all, row_any
 from calipers.errors import InputError, UsageError, finite, flag, one_of, real, several
 from calipers.kernels import boxes as kernels
 from calipers.kernels import ragged
+from calipers.kernels.assignment import ranks
 
 Confidence = Literal["avg", "max", "box_and_model_avg", "absent_model_aware_avg"]
 Decay = Literal["gaussian", "linear"]
@@ -62,14 +63,20 @@ class BoxPool:
 
     def best_first(self) -> BoxPool:
         """Return the boxes of every image from the best score on, equal ones in their order."""
-        order = np.lexsort((-self.score, ragged.owners(self.offsets)))
+        everywhere = np.zeros(len(self), np.int32)
+        rank = ranks(self.offsets, everywhere, self.score, 0)
+        order = np.empty(len(self), np.int64)
+        order[np.repeat(self.offsets[:-1], np.diff(self.offsets)) + rank] = np.arange(len(self))
         return self._rows(order, self.offsets)
 
     def weighted(self) -> BoxPool:
         """Return the pool with scores times the weight of their model, the largest weight being
         1.
         """
-        return replace(self, score=self.score * (self.weights / self.weights.max())[self.model])
+        shares = self.weights / self.weights.max()
+        if (shares == 1.0).all():
+            return self
+        return replace(self, score=self.score * shares[self.model])
 
     def suppressed(self, threshold: float) -> BoxPool:
         """Return the boxes that non-maximum suppression leaves."""
@@ -117,7 +124,7 @@ class BoxPool:
         is_leader = leader == np.arange(len(pool))
         leaders = np.flatnonzero(is_leader)
         clusters = replace(pool.keep(is_leader), score=score)
-        return clusters._with_boxes(boxes[leaders])
+        return clusters._with_boxes(np.take(boxes, leaders, axis=0))
 
     def resized(self, factor: float, above: float) -> BoxPool:
         """Return the pool with the sides of boxes whose score is above ``above`` times
@@ -135,7 +142,7 @@ class BoxPool:
             self,
             offsets=offsets,
             label=self.label[rows],
-            boxes=self.boxes[rows],
+            boxes=np.take(self.boxes, rows, axis=0),  # faster than an index, which looks at axes
             extent=self.extent[rows],
             score=self.score[rows],
             model=self.model[rows],
@@ -380,18 +387,22 @@ def _pool(
             value=sorted(widths),
         )
     width = widths.pop() if widths else 4
-    counts = [len(score) for _, score, _ in models]
+    offsets = ragged.from_counts(np.array([len(score) for _, score, _ in models]))
     corners = np.concatenate([own.reshape(-1, width) for own, _, _ in models])
-    names, codes = np.unique(np.concatenate([own for _, _, own in models]), return_inverse=True)
+    score = np.concatenate([own for _, own, _ in models])
+    label = np.concatenate([own for _, _, own in models])
+    # Once for all models: calls of NumPy take longer than the work on a few boxes.
+    _check_values(corners, score, label, offsets)
+    names, codes = np.unique(label.astype(np.int64), return_inverse=True)
     pool = BoxPool(
-        offsets=np.array([0, sum(counts)]),
+        offsets=offsets[[0, -1]],
         label=codes.astype(np.int32),
         boxes=corners,
         extent=box_extent(corners),
-        score=np.concatenate([own for _, own, _ in models]),
-        model=np.repeat(np.arange(n_models), counts),
+        score=score,
+        model=ragged.owners(offsets),
         weights=checked_weights(weights, n_models),
-        row=np.arange(sum(counts)),
+        row=np.arange(len(score)),
     )
     return pool, names
 
@@ -402,8 +413,8 @@ def _answer(pool: BoxPool, names: I64) -> Fused:
     return ordered.boxes, ordered.score, names[ordered.label]
 
 
-def _model(k: int, boxes: Any, scores: Any, labels: Any) -> tuple[F64, F64, I64]:
-    """Return the checked arrays of one model."""
+def _model(k: int, boxes: Any, scores: Any, labels: Any) -> tuple[F64, F64, F64]:
+    """Return the arrays of one model; their shapes fit each other."""
     score = _column(f"scores[{k}]", scores)
     label = _column(f"labels[{k}]", labels)
     corners = _numbers(f"boxes[{k}]", boxes)
@@ -424,40 +435,39 @@ def _model(k: int, boxes: Any, scores: Any, labels: Any) -> tuple[F64, F64, I64]
                 location=f"{name}[{k}]",
                 value=len(column),
             )
+    return corners, score, label
+
+
+def _check_values(corners: F64, score: F64, label: F64, offsets: I64) -> None:
+    """Raise unless the arrays of all models, one below the other, hold what can be fused."""
     half = corners.shape[1] // 2
-    largest = LARGEST[half]
-    _refuse_rows(
-        f"boxes[{k}]",
-        corners,
-        ~row_all(np.abs(corners) <= largest),
-        "finite corners",
-        "non-finite",
-    )
-    _refuse_rows(
-        f"boxes[{k}]",
-        corners,
-        row_any(corners[:, half:] < corners[:, :half]),
-        "corners with the smaller coordinates first",
-        "neg-size",
-    )
-    _refuse_rows(
-        f"scores[{k}]", score, ~((score >= 0) & (score <= 1)), "scores in [0, 1]", "score-range"
-    )
+    not_finite = ~row_all(np.abs(corners) <= LARGEST[half])
+    _refuse_rows("boxes", corners, not_finite, offsets, ("finite corners", "non-finite"))
+    inverted = row_any(corners[:, half:] < corners[:, :half])
+    rule = ("corners with the smaller coordinates first", "neg-size")
+    _refuse_rows("boxes", corners, inverted, offsets, rule)
+    no_score = ~((score >= 0) & (score <= 1))
+    _refuse_rows("scores", score, no_score, offsets, ("scores in [0, 1]", "score-range"))
     no_label = ~(np.abs(label) <= LARGEST_LABEL) | (label != np.floor(label))
-    _refuse_rows(f"labels[{k}]", label, no_label, "whole numbers", "label-range")
-    return corners, score, label.astype(np.int64)
+    _refuse_rows("labels", label, no_label, offsets, ("whole numbers", "label-range"))
 
 
-def _refuse_rows(location: str, values: Array, wrong: Flags, expected: str, rule: str) -> None:
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise InputError(
-            expected,
-            rule=rule,
-            location=f"{location}[{row}]",
-            value=values[row].tolist(),
-            hint=f"{int(wrong.sum())} of {len(values)} entries",
-        )
+def _refuse_rows(
+    name: str, values: Array, wrong: Flags, offsets: I64, rule: tuple[str, str]
+) -> None:
+    """Raise if a row is wrong; the error names the first one, by its model and its place there."""
+    if not wrong.any():
+        return
+    row = int(np.flatnonzero(wrong)[0])
+    model = int(np.searchsorted(offsets, row, side="right")) - 1
+    start, stop = int(offsets[model]), int(offsets[model + 1])
+    raise InputError(
+        rule[0],
+        rule=rule[1],
+        location=f"{name}[{model}][{row - start}]",
+        value=values[row].tolist(),
+        hint=f"{int(wrong[start:stop].sum())} of {stop - start} entries",
+    )
 
 
 def _column(location: str, values: Any) -> F64:

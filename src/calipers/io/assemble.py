@@ -34,7 +34,7 @@ from calipers.data.rules import (
     without_area,
 )
 from calipers.errors import InputError, InputProblems, raise_problems
-from calipers.io.consensus import settle_readers
+from calipers.io.consensus import EACH, paired_readers, settle_readers
 from calipers.io.reader import ImageList, ObjectPart, Options, Problem, ReferenceFile
 from calipers.io.source import InputFile
 
@@ -120,6 +120,10 @@ def assemble(
         has_read = file.readings.images_of(options.readers)
         if not has_read.all():
             cohort = cohort.take(has_read)
+    if file.readings is not None and options.readers == EACH:
+        cohort, note = paired_readers(cohort, file.readings)
+        first = replace(files[0], notes=(*files[0].notes, note))
+        cohort = replace(cohort, intake=replace(cohort.intake, files=(first, *files[1:])))
     return Assembled(cohort, tuple(formats))
 
 
@@ -139,6 +143,8 @@ def _intake(
     n_used: int,
     notes: list[str],
 ) -> FileIntake:
+    input_file.require_unchanged()
+    sha256, n_bytes = part.contents or (input_file.sha256, input_file.size)
     return FileIntake(
         file=input_file.file,
         role=role,
@@ -146,8 +152,8 @@ def _intake(
         read=part.n_records,
         used=n_used,
         quarantined=dict(account.aside),
-        sha256=input_file.sha256,
-        bytes=input_file.size,
+        sha256=sha256,
+        bytes=n_bytes,
         notes=tuple(dict.fromkeys([*input_file.notes, *part.notes, *notes])),
     )
 

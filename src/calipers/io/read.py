@@ -34,7 +34,7 @@ from calipers.io.reader import (
     reader_of,
     readers,
 )
-from calipers.io.source import InputFile, InputFolder, model_name, open_input
+from calipers.io.source import PICKLES, InputFile, InputFolder, model_name, open_input
 
 PathName = str | PathLike[str]
 Predictions = PathName | Mapping[str, PathName] | Sequence[PathName] | None
@@ -61,6 +61,13 @@ def read(
     allow_loss: float = 0.5,
     readers: str | None = None,
     reader_overlap: float = 0.5,
+    labels: str = "classes",
+    scores: PathName | Mapping[str, PathName] | None = None,
+    segment: int | None = None,
+    pattern: str | None = None,
+    reference_pattern: str | None = None,
+    missing_volumes: str = "error",
+    geometry: PathName | None = None,
 ) -> Cohort:
     """Read references and the predictions of any number of models.
 
@@ -69,9 +76,9 @@ def read(
     references
         COCO JSON, delimited text, the list of a data set (such as those of NIH, VinDr-CXR, RSNA or
         LUNA16), parquet, or the files of an annotation tool: a YOLO, Pascal VOC or LabelMe folder,
-        CVAT XML, Label Studio JSON.
+        CVAT XML, Label Studio JSON; or a folder of label images or volumes.
     predictions
-        One file (or YOLO folder), several files (the model is named like the file), or
+        One file (or folder), several files (the model is named like the file), or
         ``{"model": file}``. A table with a column ``model`` may hold several models.
     groups
         A table with one row per image: a column ``image``, ``image_id``, ``id`` or ``file_name``,
@@ -79,11 +86,12 @@ def read(
         spacings.
     format
         ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, ``"yolo"``,
-        ``"label-studio"``, ``"vindr"``, ``"rsna"``, ``"openimages"``, ``"luna16"``,
-        ``"voc-results"`` and ``"grand-challenge"`` (predictions only), or ``"nih"``, ``"lard"``,
-        ``"deeplesion"``, ``"node21"``, ``"siim"``, ``"voc"``, ``"cvat"`` and ``"labelme"``
-        (references only), or a format of another installed package; None: judged from the first
-        bytes.
+        ``"label-studio"``, ``"label-volumes"``, ``"dicom-sr"``, ``"vindr"``, ``"rsna"``,
+        ``"openimages"``, ``"luna16"``, ``"nndetection"``; ``"voc-results"``, ``"torchvision"``,
+        ``"ultralytics"`` and ``"grand-challenge"`` (predictions only); or ``"nih"``, ``"lard"``,
+        ``"lidc"``, ``"polypgen"``, ``"deeplesion"``, ``"node21"``, ``"siim"``, ``"voc"``,
+        ``"cvat"`` and ``"labelme"`` (references only), or a format of another installed package;
+        None: judged from the first bytes.
     box_format
         One of `calipers.data.objects.BOX_FORMATS`, or two of them: for references and for
         predictions. None: what the format or the column names say.
@@ -114,10 +122,29 @@ def read(
         What to make of several readers of one image (a column ``reader``, ``rad_id`` or
         ``annotator``): ``"any"`` keeps what one of them marks, ``"majority"`` what more than half
         of the readers of the image mark, a name what this reader marks, on the images that they
-        read. None: several readers of one image are refused.
+        read, ``"each"`` makes every reader the reference in turn, with the other readers as one
+        more model (group ``reader``). None: several readers of one image are refused.
     reader_overlap
         The IoU from which boxes of one class and of different readers are one finding, whose box is
         the mean of theirs.
+    labels
+        The meaning of the values of label volumes. ``"classes"``: a value is a class, and its
+        connected components are objects. ``"instances"``: a value is an object. ``"nonzero"``: all
+        values but 0 are one class.
+    scores
+        A table with the scores of predicted label volumes, or ``{"model": table}``: the columns
+        ``image``, ``label`` (the value; without it the score is that of all objects of the image)
+        and ``score``. Without a table all scores are 1.
+    segment
+        The only segment of DICOM segmentations that is read.
+    pattern, reference_pattern
+        The names of predicted and of reference volumes with ``{name}`` in place of what pairs them.
+    missing_volumes
+        What to do where a reference has no predicted volume: ``"error"``, or ``"empty"``: nothing
+        was predicted there.
+    geometry
+        The folder of the images, by whose grids DICOM segmentations are placed that lack empty
+        slices.
 
     Raises
     ------
@@ -141,6 +168,13 @@ def read(
         allow_loss=allow_loss,
         readers=readers,
         reader_overlap=reader_overlap,
+        labels=labels,
+        scores=scores,
+        segment=segment,
+        pattern=pattern,
+        reference_pattern=reference_pattern,
+        missing_volumes=missing_volumes,
+        geometry=geometry,
     )
     return read_all(references, predictions, groups, options).cohort
 
@@ -182,6 +216,15 @@ def explain(
 def sniff_file(file: InputFile) -> Sniffed:
     """Guess the format and the role of an opened file or folder."""
     kind = _kind_of(file)
+    if kind == "file" and file.file.lower().endswith(PICKLES):
+        raise InputError(
+            "a file of data",
+            rule="pickle",
+            file=file.file,
+            value="a pickle",
+            hint="a pickle can run any program: detectron2 writes coco_instances_results.json "
+            "beside it; of torchvision, save the lists boxes, labels and scores as JSON",
+        )
     if kind == "file" and not file.head:
         raise InputError("content", rule="empty-file", file=file.file, value="only white space")
     folder_formats = []
@@ -220,8 +263,10 @@ def read_all(
     paths = named_paths(predictions)
     opened = open_references(references, groups, options)
     pending: list[PendingModel] = []
-    for model, path in paths:
-        pending += pending_models(model, path, opened.index, options.of_predictions())
+    of_predictions = options.of_predictions()
+    names = [model or model_name(fspath(path)) for model, path in paths]
+    for name, (model, path) in zip(names, paths):
+        pending += pending_models(model, path, opened.index, of_predictions.of_model(name, names))
     _distinct([model for _, model, _, _ in pending])
     return assemble((opened.input_file, opened.file), pending, opened.groups, options)
 

@@ -20,7 +20,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, TypedDict
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import numpy as np
 
@@ -33,10 +34,16 @@ from calipers.errors import InputError, PluginError, UsageError, did_you_mean, f
 from calipers.io.consensus import Readings
 from calipers.io.source import InputFile
 
+if TYPE_CHECKING:
+    from calipers.io.volumes.volume import Volume
+
 Key = int | str  # an id as the file types it: 1 and "1" are different images
 
 MASK_CHOICES = ("auto", "required", "ignore")
 OUTSIDE_CHOICES = ("keep", "clip", "refuse")
+# What the values of label volumes are; what to do where a reference has no predicted volume.
+LABEL_MEANINGS = ("classes", "instances", "nonzero")
+MISSING_VOLUMES = ("error", "empty")
 # Characters of a cell in an array of fixed width.
 LONGEST_TEXT = 4096
 GROUP_UNIT = f"group_{UNIT}"  # name for a group column that is called like the image itself
@@ -56,6 +63,13 @@ class ReadOptions(TypedDict, total=False):
     allow_loss: float
     readers: str | None
     reader_overlap: float
+    labels: str
+    scores: str | PathLike[str] | Mapping[str, str | PathLike[str]] | None
+    segment: int | None
+    pattern: str | None
+    reference_pattern: str | None
+    missing_volumes: str
+    geometry: str | PathLike[str] | None
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,14 @@ class Options:
     allow_loss: float = 0.5
     readers: str | None = None  # the rule for several readers of an image
     reader_overlap: float = 0.5  # IoU from which their boxes are one finding
+    labels: str = "classes"  # the meaning of the values of label volumes
+    # The table with the scores of predicted label volumes: one, or one per model.
+    scores: str | PathLike[str] | Mapping[str, str | PathLike[str]] | None = None
+    segment: int | None = None  # of DICOM segmentations
+    pattern: str | None = None  # the names of predicted volumes
+    reference_pattern: str | None = None
+    missing_volumes: str = "error"  # references without a predicted volume
+    geometry: str | PathLike[str] | None = None  # images on whose grids segmentations lie
     inspecting: bool = False  # nothing is evaluated: no loss is too large to be told
 
     def __post_init__(self) -> None:
@@ -88,6 +110,8 @@ class Options:
         _check_option("masks", self.masks, MASK_CHOICES)
         flag("coco_ignore", self.coco_ignore)
         _check_option("outside", self.outside, OUTSIDE_CHOICES)
+        _check_option("labels", self.labels, LABEL_MEANINGS)
+        _check_option("missing_volumes", self.missing_volumes, MISSING_VOLUMES)
         if not 0.0 <= real("allow_loss", self.allow_loss) <= 1.0:
             raise UsageError(f"allow_loss is a share from 0 to 1, got {self.allow_loss!r}")
         if not 0.0 < real("reader_overlap", self.reader_overlap) <= 1.0:
@@ -126,6 +150,18 @@ class Options:
         """Return the options for reading predictions."""
         return replace(self, box_format=self.prediction_box_format)
 
+    def of_model(self, model: str, models: Sequence[str]) -> Options:
+        """Return the options for reading one model: those with its own table of scores."""
+        if not isinstance(self.scores, Mapping):
+            return self
+        for name in self.scores:
+            if name not in models:
+                raise UsageError(
+                    f"there is a table of scores for {name!r}, which is not a model; "
+                    + did_you_mean(name, models)
+                )
+        return replace(self, scores=self.scores.get(model))
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -162,6 +198,7 @@ class ImageList:
     spacing: F64
     groups: dict[str, Column]
     notes: tuple[str, ...] = ()
+    headers: tuple[Volume, ...] = ()  # of images that are volumes: where their voxels lie
 
     @cached_property
     def ids(self) -> tuple[str, ...]:
@@ -184,6 +221,8 @@ class ObjectPart:
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     n_dropped: int = 0  # records behind `problems`
+    # Hash and number of the bytes that were read, where those of the input do not cover them.
+    contents: tuple[str, int] | None = None
 
     @property
     def n_records(self) -> int:
@@ -336,8 +375,9 @@ def reader_of(name: str) -> Reader:
     return reader
 
 
-def text_column(values: Sequence[Any]) -> Column:
+def text_column(cells: Sequence[Any]) -> Column:
     """Return values as an array; values of mixed kinds become text."""
+    values: list[Any] = list(cells)
     kinds = {type(value) for value in values}
     # Numbers stay numbers; 1 and 1.0 in one column are no mixture.
     if kinds == {int, float}:

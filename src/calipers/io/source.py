@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open an input file: check its size and encoding, hash it, map it. Knows nothing of formats.
+"""Open an input file: check its size and encoding, hash it. Knows nothing of formats.
 
-A path comes in, an `InputFile` goes out (`open_source`), to every reader; volumes, which are too
-large to be mapped as text, use `require_file`, `open_regular` and `hash_file`. `list_files` lists
-what lies below a folder without opening it; links out of the folder are left out.
+A path comes in, an `InputFile` goes out (`open_source`), to every reader; volumes use
+`require_file`, `open_regular` and `hash_file`. `list_files` lists what lies below a folder without
+opening it; links out of the folder are left out.
+
+No file is mapped into memory: if another program cuts a mapped file off, the system ends the
+process that reads it. A large file is read where it is needed (`FileBytes`), and a piece that comes
+short is an error.
 
 A folder of annotation files is one input too, an `InputFolder` (`open_input`, which takes both).
 """
@@ -12,23 +16,25 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import mmap
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, overload
 
 from calipers.errors import InputError
 
 HEAD = 1 << 16  # bytes by which a format is recognised
 # More than any file of annotations: a larger one is the wrong file.
 MAX_BYTES = 16 << 30
-# Files up to this size are read into memory, larger ones are mapped.
+# Files up to this size are read into memory, larger ones piece by piece.
 COPIED = 64 << 20
+SEARCHED = 1 << 16  # bytes of a piece in which `search` looks
+LONGEST_MATCH = 1 << 12  # bytes of a text that `search` finds for sure
 # Large enough that the disk is the limit, small enough for any memory.
 HASH_STEP = 1 << 22
 
@@ -46,15 +52,101 @@ MOST_ENTRIES = 1_000_000
 # The files of a folder that readers may open, and that are hashed with their contents; others, such
 # as pictures of many gigabytes, are hashed with their name and length.
 ANNOTATION_SUFFIXES = (".txt", ".xml", ".json", ".yaml", ".yml", ".names", ".csv")
+# A pickle runs whatever program is stored in it: never opened.
+PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")
 MOST_ANNOTATION_BYTES = 1 << 28  # of one file in a folder
+
+
+class FileBytes:
+    """The bytes of a large file, read where they are needed: slices and single bytes of it.
+
+    The file stays open as long as this object is in use.
+    """
+
+    def __init__(self, stream: BinaryIO, file: str) -> None:
+        # A descriptor of its own, without a buffer: whoever opened the file may close it.
+        self._stream = os.fdopen(os.dup(stream.fileno()), "rb", buffering=0)
+        self._status = os.fstat(stream.fileno())
+        self.file = file
+
+    def __len__(self) -> int:
+        return self._status.st_size
+
+    @overload
+    def __getitem__(self, at: int) -> int: ...
+    @overload
+    def __getitem__(self, at: slice) -> bytes: ...
+    def __getitem__(self, at: int | slice) -> int | bytes:
+        if isinstance(at, slice):
+            start, stop, _ = at.indices(len(self))
+            return self._read(start, max(start, stop))
+        place = range(len(self))[at]
+        return self._read(place, place + 1)[0]
+
+    def _read(self, start: int, stop: int) -> bytes:
+        try:
+            self._stream.seek(start)
+            piece = self._stream.read(stop - start)
+            # One call of the system returns at most 2 GB.
+            while len(piece) < stop - start and (
+                more := self._stream.read(stop - start - len(piece))
+            ):
+                piece += more
+        except OSError as error:
+            raise InputError(
+                "a readable file", rule="not-readable", file=self.file, value=error.strerror
+            ) from None
+        if len(piece) < stop - start:
+            raise changed_error(self.file, len(self), start + len(piece))
+        return piece
+
+    def require_unchanged(self) -> None:
+        """Raise if another program has written to the file since it was opened and hashed."""
+        status = os.fstat(self._stream.fileno())
+        if (status.st_size, status.st_mtime_ns) != (self._status.st_size, self._status.st_mtime_ns):
+            raise changed_error(self.file, len(self), status.st_size)
+
+    def stream(self) -> BinaryIO:
+        """Return the open file, for a library that reads it by itself."""
+        self._stream.seek(0)
+        return os.fdopen(os.dup(self._stream.fileno()), "rb")
+
+
+Buffer = bytes | FileBytes
+
+
+def changed_error(file: str, n_bytes: int, n_now: int) -> InputError:
+    """Return the error for a file that is no longer what it was when it was opened."""
+    return InputError(
+        f"a file of {n_bytes:,} bytes that stays as it was when it was opened",
+        rule="not-readable",
+        file=file,
+        value=f"{n_now:,} bytes",
+        hint="another program writes to it: wait until it is done",
+    )
+
+
+def search(
+    pattern: re.Pattern[bytes], data: Buffer, start: int, stop: int
+) -> tuple[int, re.Match[bytes]] | None:
+    """Return where a pattern first matches: the start of the piece, and the match in it."""
+    if isinstance(data, bytes):
+        match = pattern.search(data, start, stop)
+        return (0, match) if match else None
+    for at in range(start, stop, SEARCHED):
+        # Pieces overlap, so that a match on a border is seen.
+        match = pattern.search(data[at : min(at + SEARCHED + LONGEST_MATCH, stop)])
+        if match:
+            return at, match
+    return None
 
 
 @dataclass(frozen=True)
 class InputFile:
-    """An input file: its bytes as UTF-8 (mapped if the file is UTF-8), size, hash and notes."""
+    """An input file: its bytes as UTF-8 (read on demand if there are many), size, hash, notes."""
 
     file: str
-    data: bytes | mmap.mmap
+    data: Buffer
     size: int
     sha256: str
     notes: list[str] = field(default_factory=list)
@@ -64,14 +156,10 @@ class InputFile:
         """The beginning of the file as text, without white space before it."""
         return self.data[:HEAD].decode("utf-8", "replace").lstrip()
 
-    def forget(self, start: int, stop: int) -> None:
-        """Tell the system that a stretch of the mapped file need not stay in memory."""
-        if isinstance(self.data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-            # Only whole pages inside the stretch: their neighbours are still being read.
-            page = mmap.ALLOCATIONGRANULARITY
-            first = -(-start // page) * page
-            if stop - first >= page:
-                self.data.madvise(mmap.MADV_DONTNEED, first, (stop - first) // page * page)
+    def require_unchanged(self) -> None:
+        """Raise if the hash need no longer be that of the bytes that were read."""
+        if isinstance(self.data, FileBytes):
+            self.data.require_unchanged()
 
 
 @dataclass(frozen=True)
@@ -181,33 +269,26 @@ def _hash_of(stream: BinaryIO) -> tuple[str, int]:
 def open_source(path: Path | str) -> InputFile:
     """Open an input and bring it to UTF-8.
 
-    Plain UTF-8 of some size is mapped, not copied; a smaller file is read at once, so that nobody
-    can cut it off under the reader. A byte order mark is honoured and noted; other encodings are
-    an error later, where the offending byte can be named.
+    A file of moderate size is read at once, a larger one where it is needed. A byte order mark is
+    honoured and noted; other encodings are an error later, where the offending byte can be named.
     """
     path = require_file(path)
     try:
         with open_regular(path, follow=True) as file:
             size = os.fstat(file.fileno()).st_size
+            data: Buffer = FileBytes(file, str(path))
+            # The hash is that of the bytes on disk, before any decoding.
             if size <= COPIED:
-                data: bytes | mmap.mmap = file.read(COPIED + 1)
-                sha256 = hashlib.sha256(data).hexdigest()
+                content = file.read(COPIED + 1)
+                data, n_bytes, sha256 = content, len(content), hashlib.sha256(content).hexdigest()
             else:
-                # The hash is that of the bytes on disk, before any decoding.
-                sha256 = hash_file(path)
-                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                sha256, n_bytes = _hash_of(file)
     except OSError as error:
         raise InputError(
             "a readable file", rule="not-readable", file=str(path), value=error.strerror
         ) from None
-    if len(data) != size:
-        raise InputError(
-            f"a file of {size:,} bytes, as it was opened",
-            rule="not-readable",
-            file=str(path),
-            value=f"{len(data):,} bytes",
-            hint="another program writes to it: wait until it is done",
-        )
+    if n_bytes != size:
+        raise changed_error(str(path), size, n_bytes)
     for mark, encoding in BYTE_ORDER_MARKS:
         if data[: len(mark)] == mark:
             return _as_utf8(path, data[:], encoding, sha256)

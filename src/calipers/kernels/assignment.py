@@ -22,12 +22,12 @@ Sums over fates: under many views and replicates the fates of an object matter o
 views count it and under which it is a hit. Few such patterns occur, so weights are summed up per
 (class, pattern) first (`FateCells`) and spread over the views afterwards.
 
-`ranks`, `decide` and `totals` have compiled twins with the same bits; see `kernels.route`.
+`ranks`, `decide`, `counts` and `totals` have compiled twins with the same bits: `kernels.route`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -42,7 +42,9 @@ IGNORED, HIT, DUPLICATE, FALSE_ALARM, MISSED = range(5)
 
 NOT_YET, MAYBE = -1, -2  # found nobody; found somebody who was taken
 
-FULL_ROW = 255  # see native/kinds.h
+# See native/kinds.h.
+FULL_ROW = 255
+MOST_KINDS = 30
 
 # As a key of `FateTable.cells`: all objects, whatever their rank.
 NO_LIMIT = -1
@@ -78,9 +80,25 @@ class Rules(NamedTuple):
     assignment: str
     cutoffs: F64  # (V,) smallest admissible similarity
     size: I64  # (V,) which size range
-    ignored: Flags  # (A, n_references) references that a size range does not count
-    outside: Flags  # (A, n_predictions) predictions that it does not count when unmatched
+    ranges: F64  # (A, 2) smallest and largest area of every size range
+    reference_area: F64
+    prediction_area: F64
+    ignore: Flags  # (n_references,) references that no size range counts
     crowd: Flags  # (n_references,)
+
+    @property
+    def ignored(self) -> Flags:
+        """(A, n_references) references that a size range does not count."""
+        return self._left_out(self.reference_area) | self.ignore
+
+    @property
+    def outside(self) -> Flags:
+        """(A, n_predictions) predictions that a size range does not count when unmatched."""
+        return self._left_out(self.prediction_area)
+
+    def _left_out(self, area: F64) -> Flags:
+        low, high = self.ranges.T[:, :, None]
+        return np.asarray((area < low) | (area > high))
 
 
 class Fates(NamedTuple):
@@ -164,14 +182,20 @@ def totals(
     empty one leaves nobody out; with ``only_hits`` those that hit nothing under any view may be
     left out.
     """
+    if all_ones(weights):
+        return counts(table, label, rank, limit, n_classes)
     native = route.native()
-    if not all_ones(weights):
-        cells = table.cells(label, rank, limit, image, n_classes, only_hits=only_hits)
-        if native is not None and route.fit_lanes(weights, len(cells.cell)):
-            return route.cell_totals(native, cells, weights)
-        return cells.totals(weights)
+    cells = table.cells(label, rank, limit, image, n_classes, only_hits=only_hits)
+    if native is not None and route.fit_lanes(weights, len(cells.cell)):
+        return route.cell_totals(native, cells, weights)
+    return cells.totals(weights)
+
+
+def counts(table: FateTable, label: I32, rank: I32, limit: int, n_classes: int) -> I64:
+    """Return the `totals` of one replicate in which every image counts once."""
+    native = route.native()
     if native is not None:
-        return route.totals(native, table, label, rank, limit, n_classes)
+        return route.counts(native, table, label, rank, limit, n_classes)
     fates = table.fates
     if len(rank) and limit <= rank.max(initial=0):
         rows = np.flatnonzero(rank < limit)
@@ -625,6 +649,25 @@ class FateTable:
     def unnumbered(cls, fates: I8) -> FateTable:
         """Return a table in which every row stands for itself."""
         return cls(fates, np.full(fates.shape[1], FULL_ROW, np.uint8), np.zeros(0, np.uint64))
+
+    @classmethod
+    def concat(cls, parts: Sequence[FateTable]) -> FateTable:
+        """Return the tables one behind the other, with the numbering of their rows if all have
+        one.
+        """
+        fates = np.concatenate([part.fates for part in parts], axis=1)
+        numbers: dict[int, int] = {}
+        kinds = []
+        for part in parts:
+            if part.numbering is None:
+                return cls(fates)
+            kind, views = part.numbering
+            number_of = np.full(FULL_ROW + 1, FULL_ROW, np.uint8)
+            for k, pattern in enumerate(views.tolist()):
+                if pattern in numbers or len(numbers) < MOST_KINDS:
+                    number_of[k] = numbers.setdefault(pattern, len(numbers))
+            kinds.append(number_of[kind])
+        return cls(fates, np.concatenate(kinds), np.array(list(numbers), np.uint64))
 
     def cells(
         self,

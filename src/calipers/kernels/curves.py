@@ -27,6 +27,7 @@ pycocotools.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -61,7 +62,8 @@ class CurveProblem(NamedTuple):
     table: FateTable  # (all views, n_predictions) in input order
     views: list[int]  # the V rows of the fates to use
     ranked: CurveOrder
-    image: I64  # (n_predictions,)
+    # (n_predictions,) image of each; where every image counts once, nobody asks
+    images: Callable[[], I64]
     weights: I64  # (R, n_images)
     # made once, for all replicates
     plans: dict[tuple[int | bool, ...], ReplicatePlan] | None = None
@@ -78,12 +80,12 @@ class CurveProblem(NamedTuple):
         if key not in plans:
             every = self.views == list(range(len(self.table.fates)))
             fates = self.table.fates if every else self.table.fates[self.views]
-            plans[key] = plan(fates, *self.ranked, self.image, enveloped=enveloped)
+            plans[key] = plan(fates, *self.ranked, self.images(), enveloped=enveloped)
         return plans[key]
 
     def ordered_weights(self) -> I64:
         """Return (R, N): the weight of every prediction in the order of the ranking."""
-        return np.asarray(self.weights[:, self.image[self.ranked.order]], np.int64)
+        return np.asarray(self.weights[:, self.images()[self.ranked.order]], np.int64)
 
 
 class Curve(NamedTuple):
@@ -208,6 +210,31 @@ def hits_at(problem: CurveProblem, allowed: F64) -> I64:
     Operating points are the ends of the ranking's blocks, in descending score.
     """
     return replicate_hits(problem.plan(enveloped=True), problem.weights, allowed)
+
+
+def interpolated_hits(problem: CurveProblem, view: int, alarms: F64) -> F64:
+    """Return (R, K, n): the hits of a class at ``alarms`` (R, n) false alarms, on straight lines
+    between operating points.
+
+    The curve begins with no hit and no false alarm, and stays level behind its last point. Where
+    several points have one number of false alarms, the highest counts.
+    """
+    order, offsets, ends = problem.ranked
+    fate = problem.table.fates[view][order]
+    weight = problem.ordered_weights()
+    hits = np.cumsum(weight * (fate == HIT), axis=1)
+    false = np.cumsum(weight * ((fate != HIT) & (fate != IGNORED)), axis=1)
+    result = np.zeros((len(weight), len(offsets) - 1, alarms.shape[1]))
+    for k, (start, stop) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist())):
+        if start == stop:
+            continue
+        points = np.unique(ends[start:stop])
+        for r in range(len(weight)):
+            before = (hits[r, start - 1], false[r, start - 1]) if start else (0, 0)
+            of_hits = np.concatenate([[0], hits[r, points] - before[0]])
+            of_false = np.concatenate([[0], false[r, points] - before[1]])
+            result[r, k] = np.interp(alarms[r], of_false, of_hits)
+    return result
 
 
 def curve(fate: I8, ranked: CurveOrder, weight: I64 | None) -> Curve:

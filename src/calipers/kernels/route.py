@@ -209,7 +209,7 @@ def clusters(
     moving: bool,
 ) -> tuple[I64, F64]:
     """Twin of `boxes.clusters`."""
-    leader, merged = np.empty(len(score), np.int64), np.empty(boxes.shape)
+    leader, merged = np.empty(len(score), np.int64), np.empty(boxes.shape if moving else (0, 4))
     native.clusters(
         *_side((offsets, label, boxes, extent)),
         _f64(score),
@@ -220,7 +220,7 @@ def clusters(
         merged,
         threads(),
     )
-    return leader, merged
+    return leader, merged if moving else boxes
 
 
 def ranks(native: ModuleType, offsets: I64, label: I32, score: F64, n_classes: int) -> I32:
@@ -261,8 +261,10 @@ def decide(
         ASSIGNMENTS.index(rules.assignment),
         _f64(rules.cutoffs),
         _i64(rules.size),
-        _u8(rules.ignored),
-        _u8(rules.outside),
+        _f64(rules.ranges),
+        _f64(rules.reference_area),
+        _f64(rules.prediction_area),
+        _u8(rules.ignore),
         _u8(rules.crowd),
         reference,
         prediction,
@@ -279,10 +281,10 @@ def decide(
     )
 
 
-def totals(
+def counts(
     native: ModuleType, table: FateTable, label: I32, rank: I32, limit: int, n_classes: int
 ) -> I64:
-    """Twin of `assignment.totals` where every image counts once."""
+    """Twin of `assignment.counts`."""
     result = np.empty((1, len(table.fates), 2, n_classes), np.int64)
     native.totals(
         *table.arrays, _i32(label), _i32(rank), len(table.fates), n_classes, limit, result

@@ -19,22 +19,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import count
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, host_array
+from calipers.arrays import F64, Array, host_array
 from calipers.data.cohort import Cohort, FileIntake, Intake
 from calipers.data.maps import Histograms, Sample
 from calipers.engine.work import WorkerDied, in_order
-from calipers.errors import InputError, UsageError
+from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.collect import Progress
 from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.groups import Grouping
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
+from calipers.io.volumes.object_scores import PredictedLabels
 from calipers.io.volumes.values import as_labels, as_map, check_normalisation, normalisations
 from calipers.maps.examine import (
     ExactScores,
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
 OWN = ("map", "maps", "labels", "name", "spacing", "image")
 MODEL = "model"
 MEANINGS = ("binary", "nonzero", "instances")
+PREDICTIONS = ("maps", "labels", "instances")
+ScoreTables = str | PathLike[str] | Mapping[str, str | PathLike[str]] | None
 
 
 def evaluate_maps(
@@ -67,6 +71,8 @@ def evaluate_maps(
     *,
     labels: str | Sequence[int] = "binary",
     normalise: str | Mapping[str, str] = "none",
+    predictions: str = "maps",
+    scores: ScoreTables = None,
     label: str = "lesion",
     seed: int | None = None,
     ci: bool = True,
@@ -94,8 +100,14 @@ def evaluate_maps(
         the values that count, such as ``(1, 3)``.
     normalise
         How maps come to scores in [0, 1]: ``none`` (others are an error), ``minmax``, ``sigmoid``,
-        ``clip``, ``uint8``, ``uint16`` or ``rank``. A mapping such as ``{"echo": "uint8"}`` names
-        the models that need one.
+        ``odds``, ``clip``, ``uint8``, ``uint16`` or ``rank``. A mapping such as
+        ``{"echo": "uint8"}`` names the models that need one.
+    predictions
+        ``maps`` of scores; ``labels``: predictions are label arrays whose values mean what
+        ``labels`` says; or ``instances``: every value of a prediction is an object.
+    scores
+        Of predicted labels: a table with the columns ``image``, ``label`` (the value) and
+        ``score``, or a mapping from model to table. Without a table every score is 1.
     label
         What the objects are called.
     seed, ci, by, jobs
@@ -123,6 +135,7 @@ def evaluate_maps(
     protocol = Protocol.load(protocol)
     settings = protocol.maps or MapSettings()
     source = given_samples(samples, labels=labels, normalise=normalise)
+    source = source.with_predictions(predictions, scores, settings)
     workers = _Workers(jobs, executor, store)
     if (
         columns := source.columns
@@ -135,7 +148,9 @@ def evaluate_maps(
     thresholds = chosen_thresholds(
         tuning, settings, jobs=jobs, executor=executor, progress=progress
     )
-    plan = _SamplesPlan(settings, _named_measures(protocol), thresholds, label)
+    plan = _SamplesPlan(
+        settings, _named_measures(protocol), thresholds, label, source.predicted_instances
+    )
     cohort = _examined_cohort(source, plan, workers, progress)
     # From here on maps are a cohort like any other.
     evaluation = evaluate(cohort, protocol, seed=seed, ci=ci, by=by, jobs=jobs, progress=progress)
@@ -149,6 +164,8 @@ def examine_part(
     store: Store,
     labels: str | Sequence[int] = "binary",
     normalise: str | Mapping[str, str] = "none",
+    predictions: str = "maps",
+    scores: ScoreTables = None,
     jobs: int = 1,
     executor: Executor | None = None,
     progress: Progress | None = None,
@@ -166,9 +183,10 @@ def examine_part(
             "and give the parts its number"
         )
     source = given_samples(samples, labels=labels, normalise=normalise)
+    source = source.with_predictions(predictions, scores, settings)
     if settings.tuning:
         _, source = source.split(settings.tuning)
-    plan = _SamplesPlan(settings, _named_measures(protocol), None, "")
+    plan = _SamplesPlan(settings, _named_measures(protocol), None, "", source.predicted_instances)
     gathering = _Gathering(plan, source)
     number = 0
     for number, examined in enumerate(
@@ -206,6 +224,7 @@ class _SamplesPlan:
     names: Mapping[str, Measure]
     thresholds: Mapping[str, float] | None  # model -> threshold, where it was found on the maps
     label: str
+    predicted_instances: bool = False  # whether every value of predicted labels is an object
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
@@ -225,7 +244,9 @@ class _SamplesPlan:
                 location=sample.name,
                 value=list(sample.maps),
             )
-        return MapPlan(self.settings, self.measures, thresholds, instances, keep=keep)
+        return MapPlan(
+            self.settings, self.measures, thresholds, instances, self.predicted_instances, keep
+        )
 
 
 def _examined_cohort(
@@ -320,7 +341,11 @@ class _Gathering:
         """Return the cohort of all samples."""
         plan, batch = self.plan, self.plan.settings.batch
         values = {model: self.exact.values(model, plan.measures, batch) for model in self.maps}
-        notes = {model: _notes(model, gathered, plan) for model, gathered in self.maps.items()}
+        notes = {}
+        for model, gathered in self.maps.items():
+            notes[model] = _notes(model, gathered, plan)
+            if self.source.predicted is not None:
+                notes[model] += tuple(self.source.predicted.notes(model))
         return cohort_of(
             self.samples,
             self.maps,
@@ -328,7 +353,7 @@ class _Gathering:
             plan.measures,
             label=plan.label,
             batch=batch,
-            intake=self.source.intake(len(self.samples), notes),
+            intake=self.source.intake([sample.name for sample in self.samples], notes),
         )
 
 
@@ -410,11 +435,48 @@ class GivenSamples:
     left_out: list[int] = field(
         default_factory=list
     )  # entries that `loaders` came by and that are not kept
+    predicted: PredictedLabels | None = None  # what predictions mean if they are labels
+
+    def with_predictions(
+        self,
+        kind: str,
+        scores: ScoreTables,
+        settings: MapSettings,
+    ) -> GivenSamples:
+        """Return the samples with the meaning of their predictions, checked."""
+        if kind not in PREDICTIONS:
+            raise UsageError(f"predictions cannot be {kind!r}; {did_you_mean(kind, PREDICTIONS)}")
+        if kind == "maps":
+            if scores is not None:
+                raise UsageError("scores is a table for predicted labels: maps hold their scores")
+            return self
+        if self.normalise != "none":
+            raise UsageError("normalise is for maps of scores, and predictions are labels")
+        if settings.is_rule:
+            raise UsageError(
+                f"a threshold of {settings.threshold!r} is for maps of scores, "
+                "and predictions are labels: nothing is cut out"
+            )
+        meaning = self.labels if kind == "labels" else "instances"
+        # Samples in memory name their models only when they are read.
+        models = tuple(scores) if isinstance(scores, Mapping) else (MODEL,)
+        models = getattr(self.entries, "models", models)
+        return replace(self, predicted=PredictedLabels.read(meaning, scores, models))
 
     @property
     def instances(self) -> bool:
         """Whether every label value is an object."""
         return self.labels == "instances"
+
+    @property
+    def predicted_instances(self) -> bool:
+        """Whether every value of predicted labels is an object."""
+        return self.predicted is not None and self.predicted.instances
+
+    @property
+    def meaning(self) -> _Meaning:
+        """What values mean, without the samples: it may go to another process."""
+        return _Meaning(self.labels, self.normalise, self.predicted)
 
     @property
     def number(self) -> int:
@@ -461,7 +523,7 @@ class GivenSamples:
             k = next(numbers)
             if self.selects(_groups(entry)):
                 # Without `self`: it holds all samples, and each may go to another process.
-                yield partial(load_entry, entry, k, self.labels, self.normalise)
+                yield partial(load_entry, entry, k, self.meaning)
             else:
                 self.left_out.append(k)
             del entry
@@ -491,15 +553,19 @@ class GivenSamples:
 
         def load(number: int) -> Sample:
             row = selected_rows()[number]
-            return load_entry(entries[row], row, self.labels, self.normalise)
+            return load_entry(entries[row], row, self.meaning)
 
         return load
 
-    def intake(self, number: int, notes: Mapping[str, tuple[str, ...]]) -> Intake:
-        """Return the account of what was read; ``notes`` are those of every model."""
+    def intake(self, names: Sequence[str], notes: Mapping[str, tuple[str, ...]]) -> Intake:
+        """Return the account of what was read.
+
+        ``names`` are the samples that were used, ``notes`` those of every model.
+        """
         if hasattr(self.entries, "intake"):
-            account: Intake = self.entries.intake(number, notes)
+            account: Intake = self.entries.intake(names, notes)
             return account
+        number = len(names)
         aside = {"tuning": len(self.left_out)} if self.left_out else {}
         counts = (number + len(self.left_out), number, aside)
         files = [FileIntake("<arrays>", "references", "arrays", *counts, notes=())]
@@ -509,16 +575,25 @@ class GivenSamples:
         return Intake(tuple(files))
 
 
-def load_entry(
-    entry: Any, k: int, label_values: str | Sequence[int], normalise: str | Mapping[str, str]
-) -> Sample:
+class _Meaning(NamedTuple):
+    """What the values of labels and predictions mean."""
+
+    labels: str | Sequence[int]
+    normalise: str | Mapping[str, str]
+    predicted: PredictedLabels | None
+
+
+def load_entry(entry: Any, k: int, meaning: _Meaning) -> Sample:
     """Return an entry as a sample in memory, checked."""
     if hasattr(entry, "load"):  # files: see `calipers.io.volumes`
-        read_sample: Sample = entry.load(label_values=label_values, normalise=normalise)
+        read_sample: Sample = entry.load(
+            label_values=meaning.labels, normalise=meaning.normalise, predicted=meaning.predicted
+        )
         return read_sample
     sample, where = _sample(entry, k)
-    labels = as_labels(sample.labels, label_values, file=f"{where} labels")
-    normalise_of, maps = normalisations(normalise, sample.maps), {}
+    labels = as_labels(sample.labels, meaning.labels, file=f"{where} labels")
+    normalise_of, maps = normalisations(meaning.normalise, sample.maps), {}
+    objects: dict[str, Array] = {}
     for model, scores in sample.maps.items():
         if scores.shape != labels.shape:
             raise InputError(
@@ -528,8 +603,12 @@ def load_entry(
                 value=scores.shape,
                 hint="nothing is resized or transposed; arrays are [z, ]y, x",
             )
-        maps[model] = as_map(scores, normalise_of[model], file=f"{where} map of {model}")
-    return replace(sample, labels=labels, maps=maps)
+        file = f"{where} map of {model}"
+        if meaning.predicted is None:
+            maps[model] = as_map(scores, normalise_of[model], file=file)
+        else:
+            maps[model], objects[model] = meaning.predicted.of(scores, model, sample.name, file)
+    return replace(sample, labels=labels, maps=maps, objects=objects)
 
 
 def given_samples(

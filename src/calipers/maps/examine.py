@@ -58,7 +58,7 @@ def examine(sample: Sample, plan: MapPlan) -> Examined:
     voxel_list = expanded(references.masks)
     models = {}
     for model, scores in sample.maps.items():
-        view = MapView(scores, positive, voxel_list, voxels)
+        view = MapView(scores, positive, voxel_list, voxels, sample.objects.get(model))
         models[model] = _examined_map(view, plan, plan.thresholds[model])
     return Examined(sample.name, sample.size, sample.spacing, sample.groups, references, models)
 
@@ -96,17 +96,23 @@ class MapPlan:
     thresholds: Mapping[str, float]  # model -> the score from which on a voxel is part of an object
     # whether every value of the labels is an object; else they are components
     instances: bool = False
+    predicted_instances: bool = False  # the same of predicted labels, where there are any
     keep: bool = False  # whether the scores of all voxels are handed on, for values without bins
 
 
 def _examined_map(view: MapView, plan: MapPlan, threshold: float) -> ExaminedMap:
     soft = [measure for measure in plan.measures if measure.quantity == "softIoU"]
+    if view.labels is None:
+        objects = predictions_of(view.scores, threshold, plan.settings)
+    else:
+        masks = _masks_of(view.labels, plan.settings, instances=plan.predicted_instances)
+        objects = scored_objects(view.scores, masks, plan.settings)
     voxel_scores = None
     if plan.keep:
         flat = view.scores.reshape(-1)
         voxel_scores = (flat[view.objects.index], view.scores[~view.positive], view.objects.owner)
     return ExaminedMap(
-        objects=predictions_of(view.scores, threshold, plan.settings),
+        objects=objects,
         histogram=histogram(view),
         sums=sums(view, plan.measures, plan.settings.slices),
         soft={measure.key: soft_measures(view, measure) for measure in soft},
@@ -158,11 +164,14 @@ def references_of(
     """Return the objects of a label array: its values, or the connected components of what is not
     0.
     """
-    if instances:
-        masks = Masks.from_labels(labels)
-    else:
-        masks = Masks.from_components(labels, settings.connectivity)
+    masks = _masks_of(labels, settings, instances=instances)
     return SampleObjects(masks, masks.boxes(), masks.centroids(), np.ones(len(masks)))
+
+
+def _masks_of(labels: NDArray[np.integer], settings: MapSettings, *, instances: bool) -> Masks:
+    if instances:
+        return Masks.from_labels(labels)
+    return Masks.from_components(labels, settings.connectivity)
 
 
 def predictions_of(
@@ -170,6 +179,13 @@ def predictions_of(
 ) -> SampleObjects:
     """Return the connected components of the voxels whose score is at least the threshold."""
     masks = Masks.from_components(scores >= threshold, settings.connectivity)
+    return scored_objects(scores, masks, settings)
+
+
+def scored_objects(
+    scores: NDArray[np.floating], masks: Masks, settings: MapSettings
+) -> SampleObjects:
+    """Return the predicted objects of these masks, with their scores on the map."""
     # Small ones are counted, so that the report can say what was left out.
     large = masks.voxels >= settings.least
     small = len(masks) - int(large.sum())
@@ -208,6 +224,8 @@ class MapView:
     positive: Flags  # of the same shape
     objects: Expanded  # the voxels of the references
     voxels: I64  # (n,) of every reference
+    # of predicted objects, of the same shape; None: objects are cut out of the scores
+    labels: NDArray[np.integer] | None = None
 
     @cached_property
     def soft_sums(self) -> voxel_ranking.SoftSums:

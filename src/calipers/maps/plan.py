@@ -20,8 +20,9 @@ import numpy as np
 from calipers.engine.store import RunPlan
 from calipers.errors import UsageError
 from calipers.evaluation.protocol import Protocol
+from calipers.io.volumes.object_scores import PredictedLabels
 from calipers.io.volumes.samples import SampleFiles
-from calipers.maps.evaluate import evaluate_maps, given_samples
+from calipers.maps.evaluate import ScoreTables, evaluate_maps, given_samples
 from calipers.metrics.maps import MapSettings
 
 # Measured on volumes of 96^3 to 256^3 voxels: what examining a map needs beside the map itself.
@@ -65,6 +66,8 @@ def cost_of(
     *,
     labels: str | Sequence[int] = "binary",
     normalise: str | Mapping[str, str] = "none",
+    predictions: str = "maps",
+    scores: ScoreTables = None,
     measured: bool = False,
 ) -> Cost:
     """Estimate what an evaluation takes, from headers; ``measured`` examines one sample for the
@@ -80,7 +83,15 @@ def cost_of(
     if measured:
         k = int(np.argsort(sizes, kind="stable")[len(sizes) // 2])
         start = time.process_time()
-        evaluate_maps([samples[k]], protocol, labels=labels, normalise=normalise, ci=False)
+        # Not with the scores of predicted labels: time does not depend on them.
+        evaluate_maps(
+            [samples[k]],
+            protocol,
+            labels=labels,
+            normalise=normalise,
+            predictions=predictions,
+            ci=False,
+        )
         seconds = (time.process_time() - start) * float(sizes.sum() / sizes[k])
     return Cost(
         n_samples=len(samples),
@@ -99,6 +110,8 @@ def map_plan(
     *,
     labels: str | Sequence[int] = "binary",
     normalise: str | Mapping[str, str] = "none",
+    predictions: str = "maps",
+    scores: ScoreTables = None,
     command: Sequence[str] = (),
 ) -> RunPlan:
     """Return what decides the result of every sample, for a store; samples are those of
@@ -112,6 +125,7 @@ def map_plan(
     protocol = Protocol.load(protocol)
     settings = protocol.maps or MapSettings()
     source = given_samples(samples, labels=labels, normalise=normalise)
+    source = source.with_predictions(predictions, scores, settings)
     if settings.tuning:
         _, source = source.split(settings.tuning)
     document = protocol.as_dict()
@@ -124,10 +138,19 @@ def map_plan(
             "metrics": document["metrics"],
             "labels": str(labels),
             "normalise": str(normalise),
+            **_predicted(source.predicted),
         },
         items=[_fingerprint(entry) for entry in source.selected()],
         command=command,
     )
+
+
+def _predicted(predicted: PredictedLabels | None) -> dict[str, str]:
+    """Return what decides the objects of predicted labels: their meaning, and their scores."""
+    if predicted is None:
+        return {}
+    tables = {model: table.sha256 for model, table in predicted.scores.items()}
+    return {"predicted": str(predicted.meaning), "scores": str(tables)}
 
 
 def _fingerprint(entry: Any) -> str:
@@ -136,6 +159,10 @@ def _fingerprint(entry: Any) -> str:
         raise UsageError("only samples that are read from files can be stored: use read_maps")
     words = [entry.name, f"resize={entry.resize}"]
     for volume in entry.files():
+        if volume.channel is not None:
+            words.append(f"channel={volume.channel}")
+        # Notes name the segment that is read.
+        words += volume.notes
         for name in volume.parts or (volume.file,):
             facts = Path(name).stat()
             words.append(f"{Path(name).name}:{facts.st_size}:{facts.st_mtime_ns}")

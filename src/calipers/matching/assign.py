@@ -14,10 +14,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calipers import registry
-from calipers.arrays import Flags
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions, References
 from calipers.kernels import assignment, boxes
@@ -108,16 +106,14 @@ def _rules(
     first = views[0]
     # Sizes come as a few distinct ranges: areas are compared once for each, not for every view.
     ranges = list(dict.fromkeys(view.size for view in views))
-
-    def outside(area: NDArray[np.float64]) -> Flags:
-        return np.stack([(area < low) | (area > high) for low, high in ranges])
-
     return assignment.Rules(
         assignment=first.assignment,
         cutoffs=np.array([criterion.cutoff(view.threshold, strict=view.strict) for view in views]),
         size=np.array([ranges.index(view.size) for view in views]),
-        ignored=outside(references.area) | references.ignore,
-        outside=outside(predictions.area),
+        ranges=np.array(ranges, np.float64),
+        reference_area=references.area,
+        prediction_area=predictions.area,
+        ignore=references.ignore,
         crowd=references.crowd,
     )
 

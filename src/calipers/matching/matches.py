@@ -123,7 +123,7 @@ class Matches(ObjectsByImage):
     @cached_property
     def _rankings(
         self,
-    ) -> dict[tuple[int, bool, bool], tuple[FateTable, curves.CurveOrder, I64, dict[Any, Any]]]:
+    ) -> dict[tuple[int, bool, bool], tuple[FateTable, curves.CurveOrder, Any, dict[Any, Any]]]:
         return {}
 
     @cached_property
@@ -176,10 +176,14 @@ class Matches(ObjectsByImage):
 
     def reference_totals(self, weights: I64) -> I64:
         """Return (R, V, 2, K) for references."""
-        totals, nobody = self._known_totals(weights), np.zeros(0, np.int32)
+        totals = self._known_totals(weights)
         if "references" not in totals:
-            side = (self._reference_table, self.reference_label, nobody, 0, self.reference_image)
-            totals["references"] = assignment.totals(*side, weights, self.n_classes)
+            side = (self._reference_table, self.reference_label, np.zeros(0, np.int32), 0)
+            if totals is self._plain_totals:
+                totals["references"] = assignment.counts(*side, self.n_classes)
+            else:
+                image = self.reference_image
+                totals["references"] = assignment.totals(*side, image, weights, self.n_classes)
         return totals["references"]
 
     def prediction_totals(
@@ -195,23 +199,17 @@ class Matches(ObjectsByImage):
         # Full totals under `limit`; those that may leave out misses under `(limit, True)`.
         if limit in totals:
             return totals[limit]
-        key: Any = (limit, only_hits)
+        key: Any = (limit, True) if only_hits else limit
         if key in totals:
             return totals[key]
         rank = self.rank if limit <= self._deepest else np.zeros(0, np.int32)
+        side = (self._prediction_table, self.prediction_label, rank, limit)
         # Totals under weights 1 are kept for good, so they are worth counting in full.
-        is_complete = not only_hits or totals is self._plain_totals
-        if is_complete:
-            key = limit
+        if totals is self._plain_totals:
+            totals[limit] = assignment.counts(*side, self.n_classes)
+            return totals[limit]
         totals[key] = assignment.totals(
-            self._prediction_table,
-            self.prediction_label,
-            rank,
-            limit,
-            self.prediction_image,
-            weights,
-            self.n_classes,
-            only_hits=not is_complete,
+            *side, self.prediction_image, weights, self.n_classes, only_hits=only_hits
         )
         return totals[key]
 
@@ -250,9 +248,13 @@ class Matches(ObjectsByImage):
             if pooled:
                 label, n_classes = np.zeros_like(label), 1
             ranking = curves.ranking(self.score[rows], label, n_classes, blocks=blocks)
-            self._rankings[key] = table, ranking, self.prediction_image[rows], {}
-        table, ranking, image, plans = self._rankings[key]
-        return curves.CurveProblem(table, views, ranking, image, weights, plans)
+            self._rankings[key] = table, ranking, rows, {}
+        table, ranking, rows, plans = self._rankings[key]
+
+        def images() -> I64:
+            return self.prediction_image[rows]
+
+        return curves.CurveProblem(table, views, ranking, images, weights, plans)
 
     def take(self, images: I64) -> Matches:
         """Return the matches of the images ``images``, in that order; images may be repeated."""
@@ -309,7 +311,8 @@ class Matches(ObjectsByImage):
             np.concatenate([part.pairs.similarity for part in parts]),
         )
         names = ("reference_label", "prediction_label", "score", "rank", "similarity")
-        return cls(
+        table = FateTable.concat([part._prediction_table for part in parts])
+        matches = cls(
             views=first.views,
             n_classes=first.n_classes,
             reference_offsets=ragged.concat_offsets([part.reference_offsets for part in parts]),
@@ -317,9 +320,11 @@ class Matches(ObjectsByImage):
             **joined_columns(parts, names),
             # Fates are (views, objects): objects are the second axis.
             reference_fate=joined(parts, "reference_fate", axis=1),
-            prediction_fate=joined(parts, "prediction_fate", axis=1),
+            prediction_fate=table.fates,
             partner=np.concatenate(partner).astype(np.int32),
             pairs=pairs,
             # All parts are matched under the same views, so all or none forgive.
             forgiven=None if first.forgiven is None else joined(parts, "forgiven", axis=1),
         )
+        matches.remember(table)
+        return matches

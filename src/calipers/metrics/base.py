@@ -19,7 +19,7 @@ similarities.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
@@ -153,6 +153,10 @@ class Facts:
     citations: tuple[str, ...] = ()
     matching: str = ""  # a sentence about a matching of its own
     claim: str = "thresholds"  # the option whose values stand behind the @ of a name
+    # names by which the metric is asked for without a protocol, such as "F2", and their options
+    short: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # asked for without a threshold, it is the mean over all thresholds of the protocol
+    over_thresholds: bool = False
     whole: frozenset[str] = frozenset()  # names whose values are whole numbers
     page: str = ""  # of the documentation, such as "explanation/froc.md"
 
@@ -279,11 +283,12 @@ class MatchMetric:
         """Return (1 + n_classes, n_names, 3): images, counted references, counted predictions."""
         table = np.zeros((1 + evidence.n_classes, len(self.outputs), 3), np.int64)
         table[:, :, 0] = weights.sum()
+        block = weights[None]  # one object: evidence knows the weights that it has seen last
         for k, output in enumerate(self.outputs):
             # Thresholds change who is a hit, not who is counted, except for predictions on ignored
             # references.
             view = evidence.indices(output.views)[0]
-            references, predictions = evidence.totals(weights[None], output.max_dets)
+            references, predictions = evidence.totals(block, output.max_dets)
             table[1:, k, 1] = references[0, view, COUNTED]
             table[1:, k, 2] = predictions[0, view, COUNTED]
         table[0, :, 1:] = table[1:, :, 1:].sum(axis=0)

@@ -331,13 +331,15 @@ def _precisions(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64,
     # Mending predictions leaves all references; `miss` and `fn` take some away.
     positives = np.stack([references] * 8 + [references - misses, hits], axis=1)
     plans = evidence.cache.setdefault(("plans", blocks), ({}, {}))
-    problem = curves.CurveProblem(
-        ranking.table, VIEWS, ranking.mended, ranking.image, weights, plans[0]
-    )
+
+    def images() -> I64:
+        return ranking.image
+
+    problem = curves.CurveProblem(ranking.table, VIEWS, ranking.mended, images, weights, plans[0])
     values = curves.average_precision(problem, positives, RECALLS)
     if ranking.plain is not ranking.mended:
         problem = curves.CurveProblem(
-            ranking.table, VIEWS[:1], ranking.plain, ranking.image, weights, plans[1]
+            ranking.table, VIEWS[:1], ranking.plain, images, weights, plans[1]
         )
         values[:, :1] = curves.average_precision(problem, positives[:, :1], RECALLS)
     # Without false alarms (view 6) a class still counts as having its predictions, at the end of

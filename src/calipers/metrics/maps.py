@@ -471,6 +471,11 @@ class VoxelAveragePrecision(MapMetric):
     quantity = "AP"
     facts = Facts(
         id="voxel-ap@1",
+        short={
+            "AP/dataset": {},
+            "AP/sample": {"level": "sample"},
+            "AP/slice": {"level": "slice"},
+        },
         per_class=False,
         swap=False,
         word="average precision of voxels",
@@ -489,6 +494,11 @@ class VoxelAuroc(MapMetric):
     quantity = "AUROC"
     facts = Facts(
         id="voxel-auroc@1",
+        short={
+            "AUROC/dataset": {},
+            "AUROC/sample": {"level": "sample"},
+            "AUROC/slice": {"level": "slice"},
+        },
         per_class=False,
         swap=False,
         word="AUROC of voxels",
@@ -514,6 +524,7 @@ class Aupro(MapMetric):
     levels = ("dataset", "sample")
     facts = Facts(
         id="aupro@1",
+        short={"AUPRO": {}},
         per_class=False,
         swap=False,
         word="AUPRO",
@@ -539,6 +550,8 @@ class VoxelDice(MapMetric):
     own_options = ("level", "at")
     facts = Facts(
         id="voxel-dice@1",
+        short={"Dice": {}},
+        claim="at",
         per_class=False,
         swap=False,
         word="Dice of voxels",
@@ -560,6 +573,8 @@ class VoxelIou(MapMetric):
     own_options = ("level", "at")
     facts = Facts(
         id="voxel-iou@1",
+        short={"IoU": {}},
+        claim="at",
         per_class=False,
         swap=False,
         word="IoU of voxels",
@@ -585,6 +600,7 @@ class SoftInstanceIou(MapMetric):
     levels = ("sample",)
     facts = Facts(
         id="soft-instance-iou@1",
+        short={"softIoU": {}},
         per_class=False,
         swap=False,
         word="soft instance IoU",

@@ -306,7 +306,7 @@ def _numeric_columns(table: FileTable, labels: set[str | None]) -> tuple[str, ..
 def _number_share(table: FileTable, name: str) -> float:
     """Return the share of numbers and flags among the non-empty cells; 0 if all are empty."""
     cells = table.columns[name]
-    if not isinstance(cells, list):
+    if isinstance(cells, np.ndarray):
         return 1.0
     non_empty = [cell for cell in cells if cell.strip()]
     if not non_empty:
@@ -397,7 +397,7 @@ def _values(table: FileTable, names: Sequence[str]) -> tuple[F64, list[Problem]]
         cells = table.columns[name]
         values[k], bad = numbers(table, name, yes_no=True)
         for row in np.flatnonzero(~np.isfinite(values[k])).tolist():
-            if isinstance(cells, list) and not cells[row].strip():
+            if not isinstance(cells, np.ndarray) and not cells[row].strip():
                 bad[row] = table.problem(row, name, "type", "a number for every image", "")
             elif row not in bad:
                 bad[row] = table.problem(row, name, "non-finite", "a finite number", cells[row])
@@ -426,9 +426,9 @@ def _split_flags(table: FileTable, columns: AlarmColumns) -> Flags | None:
 
 def _group(table: FileTable, name: str, rows: I64) -> Column:
     cells = table.columns[name]
-    if isinstance(cells, list):
-        return text_column([cells[row] for row in rows.tolist()])
-    return cells[rows]
+    if isinstance(cells, np.ndarray):
+        return cells[rows]
+    return text_column([cells[row] for row in rows.tolist()])
 
 
 def _constant(names: Sequence[str], values: F64) -> Iterator[str]:

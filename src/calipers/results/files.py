@@ -7,8 +7,8 @@ Everything that writes calls these functions:
   of a result;
 - `check_file` and `check_folder` refuse a bad target before any work is done: results are never
   written over other files or among the inputs;
-- `run_record` says where a result comes from (versions, inputs, protocol, seed), with a hash that a
-  later run can be compared with (`sha256_of`, of `canonical` JSON);
+- `sha256_of` is the hash of a document as `canonical` JSON, which a later run can be compared with;
+  `calipers.results.provenance` records where a result comes from;
 - `Encoded` and `Slices` are pictures as a page embeds them and a saved evaluation keeps them.
 """
 
@@ -26,7 +26,6 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -426,44 +425,6 @@ def environment() -> dict[str, Any]:
         "machine": platform.machine(),
         "byteorder": sys.byteorder,
     }
-
-
-def run_record(
-    evaluation: Mapping[str, Any],
-    *,
-    metric_ids: Sequence[str],
-    settings: Mapping[str, Any],
-    command: Sequence[str],
-    started: datetime,
-    files: Mapping[str, Mapping[str, Any]],
-) -> dict[str, Any]:
-    """Return the content of ``run.json`` for an evaluation document.
-
-    ``result_hash`` covers rows and protocol only: two runs on the same data agree in it whatever
-    the time and the machine. ``files`` are those written beside it, each with its ``sha256`` and
-    ``bytes``.
-    """
-    return {
-        "schema": "calipers.run/1",
-        "calipers": evaluation["calipers"],
-        "command": list(command),
-        "environment": environment(),
-        "protocol": evaluation["protocol"],
-        "protocol_hash": sha256_of(evaluation["protocol"]),
-        "settings": dict(settings),
-        "metric_ids": list(metric_ids),
-        "inputs": evaluation["cohort"]["files"],
-        "cohort": {key: value for key, value in evaluation["cohort"].items() if key != "files"},
-        "result_hash": sha256_of({"protocol": evaluation["protocol"], "rows": evaluation["rows"]}),
-        "files": {name: dict(facts) for name, facts in files.items()},
-        "started": _stamp(started),
-        "ended": _stamp(datetime.now(UTC)),
-        "exit": 0,
-    }
-
-
-def _stamp(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from calipers.errors import InputError, UsageError, flag, one_of, real, several,
 from calipers.kernels.resampling import check_seed
 from calipers.results.document import Document
 from calipers.results.estimate import number
+from calipers.stability.bag_scores import STANDARD, Pooling
 from calipers.stability.evidence import (
     ALL_MODELS,
     StabilityPlan,
@@ -57,6 +58,7 @@ def stability(
     instances: Any = None,
     groups: Mapping[str, Any] | None = None,
     bag_scores: Any = None,
+    pooling: str | None = None,
     cluster: str | Sequence[str] = "auto",
     level: float = 0.95,
     replicates: int = 2000,
@@ -92,6 +94,10 @@ def stability(
         The positive instances of the reference, one array per bag or None: for DICE and Jaccard.
     bag_scores
         (models, bags): the score of each model for the whole bag. Without them the maps are pooled.
+    pooling
+        How the values of a map become the score of its bag, for the bag AUC: ``max`` (default),
+        ``mean``, ``noisy-or``, ``lse``, or with a number ``noisy-or:0.98`` (factors of the product
+        are rescaled to [0.98, 1]), ``lse:10`` (r = 10), ``top-k:8`` (mean of the 8 highest).
     cluster
         Unit of resampling: ``auto`` (patient if ``groups`` has that column, else image) or a
         column of ``groups``.
@@ -138,6 +144,7 @@ def stability(
         raise UsageError(
             f"no model may be called {ALL_MODELS!r}: results use that name for all models together"
         )
+    operator = _pooling_of(source, pooling)
     selection, notes = _select_bags(source, bags)
     positive = None
     if source.positive is not None:
@@ -155,6 +162,7 @@ def stability(
         undefined=undefined,
         bags=bags,
         kendall=kendall,
+        pooling=str(operator),
         units=units_of(selected_columns, int(selection.sum()), cluster),
         certainty=Certainty(
             level=float(level), replicates=int(replicates) if ci else 0, seed=int(seed)
@@ -162,11 +170,21 @@ def stability(
         notes=(*source.notes, *notes),
     )
     pool = _bags_to_pool(source)
+    # The standard ones too: maps are read once, and `localization` may ask for another one later.
+    poolings = {name: Pooling.of(name) for name in STANDARD} | {str(operator): operator}
     evidence = gather(
-        source, every_threshold, selection, pool, kendall=kendall, jobs=jobs, progress=progress
+        source,
+        every_threshold,
+        selection,
+        pool,
+        poolings=tuple(poolings.values()),
+        kendall=kendall,
+        jobs=jobs,
+        progress=progress,
     )
     # The bag AUC needs the negative bags too, so its cases are all bags, not only the selection.
-    cases = Cases.of(source, evidence.pooled_scores, units_of(columns, len(source), cluster))
+    case_units = units_of(columns, len(source), cluster)
+    cases = Cases.of(source, tuple(poolings), evidence.pooled_scores, case_units)
     result = StabilityResult(
         plan=plan,
         evidence=evidence.pairs,
@@ -241,6 +259,21 @@ def _select_bags(source: Bags, bags: str) -> tuple[Flags, list[str]]:
             f"{n_negative} of {len(source)} bags are negative and left out of the stability scores"
         )
     return positive, notes
+
+
+def _pooling_of(source: Bags, pooling: str | None) -> Pooling:
+    """Return the operator for the bag AUC; one that would have no effect is refused."""
+    if pooling is None:
+        return Pooling("max")
+    operator = Pooling.of(pooling)
+    if source.bag_scores is not None:
+        raise UsageError(
+            "the bags have scores of their own, so that no map is pooled: leave out the pooling, "
+            "or these scores"
+        )
+    if source.positive is None:
+        raise UsageError("pooling is for the bag AUC, which needs labels: give them too")
+    return operator
 
 
 def _bags_to_pool(source: Bags) -> Flags:

@@ -7,10 +7,7 @@ that other thresholds, other conventions, leaving out a model and resampling bag
 again. `calipers.stability.analyse.stability` makes a `StabilityPlan`, the settings of an analysis
 and the bags it uses, and calls `gather`.
 
-Four ways to pool the instances of a bag into one score of the whole bag (`pool_maps`): ``max`` the
-highest value; ``mean``; ``noisy-or`` 1 - prod(1 - p), computed as -sum log(1 - p), which has the
-same order but does not saturate at 1 when many instances are nearly certain; ``lse`` log mean
-exp(p), which is close to the mean for probabilities.
+`calipers.stability.bag_scores` says how the instances of a bag are pooled into its score.
 """
 
 from __future__ import annotations
@@ -30,6 +27,7 @@ from calipers.kernels import agreement, ranks
 from calipers.kernels.agreement import SCORES
 from calipers.kernels.ranks import pair_index
 from calipers.kernels.route import MOST_THREADS
+from calipers.stability.bag_scores import Pooling, pool_maps
 from calipers.statistics.estimates import Certainty
 from calipers.statistics.weights import Units
 
@@ -41,8 +39,6 @@ CONTINUOUS = ("Pearson", "Spearman", "Kendall-b", "Kendall-a")
 SCORE_NAMES = (*BINARY, *CONTINUOUS)
 
 UNDEFINED = ("skip", "agree", "one")
-
-POOLINGS = ("max", "mean", "noisy-or", "lse")
 
 Progress = Callable[[int, int], None]
 
@@ -132,6 +128,7 @@ class StabilityPlan:
     undefined: str
     bags: str
     kendall: bool
+    pooling: str  # of maps into scores of bags, where there are no others
     units: Units
     certainty: Certainty
     notes: tuple[str, ...]
@@ -151,6 +148,7 @@ class StabilityPlan:
             "undefined": self.undefined,
             "bags": self.bags,
             "kendall": self.kendall,
+            "pooling": self.pooling,
             "level": self.certainty.level,
             "replicates": self.certainty.replicates,
             "seed": self.certainty.seed,
@@ -173,17 +171,17 @@ def gather(
     selection: Flags,
     pool: Flags,
     *,
+    poolings: tuple[Pooling, ...] = (),
     kendall: bool = True,
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> BagEvidence:
     """Return the evidence of the ``selection`` of bags, and pooled scores of the ``pool``."""
     check_jobs(jobs)
-    counter = BagCounter(
-        bags, np.where(thresholds > 0, thresholds, LEAST_ABOVE_0), selection, pool, kendall
-    )
+    levels = np.where(thresholds > 0, thresholds, LEAST_ABOVE_0)
+    counter = BagCounter(bags, levels, selection, pool, poolings, kendall=kendall)
     places = np.flatnonzero(selection | pool)
-    pooled_scores = np.full((len(bags), len(POOLINGS), len(bags.models)), np.nan)
+    pooled_scores = np.full((len(bags), len(poolings), len(bags.models)), np.nan)
     rows: list[BagCounts] = []
     # A few bags per thread: enough to keep threads busy, few enough for the memory.
     results = in_order(counter, places.tolist(), workers=jobs, ahead=AHEAD * jobs)
@@ -226,10 +224,17 @@ class BagCounter:
     """Reads one bag, counts what `BagPairs` needs, and pools its maps."""
 
     def __init__(
-        self, bags: Bags, thresholds: F64, selection: Flags, pool: Flags, kendall: bool
+        self,
+        bags: Bags,
+        thresholds: F64,
+        selection: Flags,
+        pool: Flags,
+        poolings: tuple[Pooling, ...],
+        *,
+        kendall: bool,
     ) -> None:
         self.bags, self.thresholds, self.kendall = bags, thresholds, kendall
-        self.selection, self.pool = selection, pool
+        self.selection, self.pool, self.poolings = selection, pool, poolings
         self.reading = Lock()  # sources need not be safe for several readers
 
     def __call__(self, i: int) -> tuple[BagCounts | None, F64]:
@@ -241,8 +246,8 @@ class BagCounter:
         check_bag(bag.values, bag.id, self.bags.models)
         counts = self._counts(bag) if self.selection[i] else None
         if self.pool[i]:
-            return counts, pool_maps(bag.values)
-        return counts, np.full((len(POOLINGS), len(bag.values)), np.nan)
+            return counts, pool_maps(bag.values, self.poolings)
+        return counts, np.full((len(self.poolings), len(bag.values)), np.nan)
 
     def _counts(self, bag: Bag) -> BagCounts:
         values = bag.values
@@ -278,14 +283,6 @@ def _pairs_of_rows(
     if bags.bag_scores is not None:
         scores = np.asarray(bags.bag_scores, np.float64).T[selection]
     return BagPairs(n_models=k, thresholds=thresholds, bag_scores=scores, **columns)
-
-
-def pool_maps(values: F64) -> F64:
-    """Return (n_poolings, K): every pooling of the maps (K, N), as POOLINGS."""
-    with np.errstate(divide="ignore"):
-        unlikely = -np.log1p(-values).sum(axis=1)  # infinite if an instance is certain
-    soft = np.log(np.exp(values).mean(axis=1))
-    return np.stack([values.max(axis=1), values.mean(axis=1), unlikely, soft])
 
 
 def pair_counts(evidence: BagPairs, threshold_index: int) -> agreement.ContingencyCounts:
@@ -356,12 +353,6 @@ def check_name(name: str) -> None:
 def check_undefined(undefined: str) -> None:
     """Raise for a rule that does not exist."""
     one_of("rule for undefined pairs", undefined, UNDEFINED)
-
-
-def check_pooling(name: str) -> None:
-    """Raise for a pooling that does not exist."""
-    if name not in POOLINGS:
-        raise UsageError(f"no pooling {name!r}; {did_you_mean(name, POOLINGS)}")
 
 
 def check_jobs(jobs: Any) -> None:

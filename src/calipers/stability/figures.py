@@ -280,7 +280,11 @@ def auc(result: StabilityResult, *, score: str = "APJ") -> Scatter:
     title = f"Bag AUC is {_span(y)} for models whose {score} with the others is {_span(x)}"
     if not np.isfinite(x).any():
         title = f"Bag AUC is {_span(y)}; {score} has no value"
-    pooled = "" if local.pooling == "given" else f" Bag scores are the {local.pooling} of each map."
+    pooled = (
+        ""
+        if local.pooling == "given"
+        else f" Bag scores are the {local.pooling_words} of each map."
+    )
     note = (
         f"A point is a model; across, its mean {score} with the others over {result.n_used} "
         f"images; up, its AUC over {areas[0].n_images} images.{pooled} {_interval_note(areas[0])}"

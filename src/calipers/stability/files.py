@@ -9,6 +9,7 @@ it. Nothing is unpickled.
 
 from __future__ import annotations
 
+import math
 import threading
 import unicodedata
 import zipfile
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO, Literal
 
 import numpy as np
 
@@ -452,22 +453,35 @@ def _native_type(layout: ArrayLayout) -> np.dtype[Any]:
     return layout.stored.newbyteorder("=")
 
 
-def _map_file(path: Path, layout: ArrayLayout) -> Array:
-    with open_regular(path, follow=True) as stream:
-        # NumPy takes an open file, although its types do not say so.
-        memory_map: Any = np.memmap
-        order = "F" if layout.fortran else "C"
-        values: Array = memory_map(stream, layout.stored, "r", layout.start, layout.shape, order)
-        return values
-
-
 def _read_bag(path: Path, layout: ArrayLayout, k: int) -> Array:
-    # Mapped anew each time: no file stays open between bags.
-    return _native_copy(_map_file(path, layout)[k])
+    """Return one bag of an array of bags, without the others if they lie apart from it."""
+    n, *rest = layout.shape
+    size = math.prod(rest)
+    with open_regular(path, follow=True) as stream:
+        if not layout.fortran:
+            stream.seek(layout.start + k * size * layout.stored.itemsize)
+            return _native_copy(_values(stream, layout, size, path).reshape(rest))
+        # The values of a bag lie n apart: the whole file goes by, some megabytes at a time.
+        stream.seek(layout.start)
+        step = max(1, STEP // (n * layout.stored.itemsize))
+        parts = [np.empty(0, layout.stored)]
+        for start in range(0, size, step):
+            block = _values(stream, layout, n * min(step, size - start), path)
+            parts.append(block[k::n])
+    return _native_copy(np.concatenate(parts).reshape(rest, order="F"))
 
 
 def _read_all(path: Path, layout: ArrayLayout) -> Array:
-    return _native_copy(_map_file(path, layout))
+    with open_regular(path, follow=True) as stream:
+        stream.seek(layout.start)
+        values = _values(stream, layout, math.prod(layout.shape), path)
+    order: Literal["F", "C"] = "F" if layout.fortran else "C"
+    return _native_copy(values.reshape(layout.shape, order=order))
+
+
+def _values(stream: BinaryIO, layout: ArrayLayout, n: int, path: Path) -> Array:
+    """Return the next values of a file; one that was cut off since it was opened is an error."""
+    return fill(stream, n * layout.stored.itemsize, str(path)).view(layout.stored)
 
 
 def _native_copy(view: Array) -> Array:

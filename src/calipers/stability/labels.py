@@ -254,10 +254,10 @@ def _groups(
             )
             continue
         column = table.columns[name]
-        if isinstance(column, list):
-            values = text_column([cells[row] for row in first])
-        else:
+        if isinstance(column, np.ndarray):
             values = column[np.array(first)]
+        else:
+            values = text_column([cells[row] for row in first])
         groups[titles.get(name, name)] = values
     return groups, notes
 

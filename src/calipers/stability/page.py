@@ -457,7 +457,9 @@ def _reference_sentences(result: StabilityResult) -> list[str]:
             f"{local.least_jaccard:g} (accuracy)."
         )
     if local.has("AUC"):
-        scores = "given scores" if local.pooling == "given" else f"the {local.pooling} of each map"
+        scores = (
+            "given scores" if local.pooling == "given" else f"the {local.pooling_words} of each map"
+        )
         sentences.append(
             f"Whole images were classified by {scores}, measured by the area under the ROC curve "
             "(AUC)."

@@ -305,7 +305,7 @@ class StabilityResult(Document):
         return paradox(self.evidence, self._here)
 
     def localization(
-        self, pooling: str = "max", least_jaccard: float = LEAST_JACCARD
+        self, pooling: str | None = None, least_jaccard: float = LEAST_JACCARD
     ) -> Localization:
         """Return the models against the reference.
 
@@ -313,13 +313,13 @@ class StabilityResult(Document):
         ----------
         pooling
             How a map becomes a score of its bag, for the AUC, where no bag scores were given:
-            ``max``, ``mean``, ``noisy-or`` or ``lse``.
+            ``max``, ``mean``, ``noisy-or``, ``lse``, or that of the analysis (default).
         least_jaccard
             From which Jaccard index on a bag counts as found, for the accuracy.
         """
-        pooling, least_jaccard = word("a pooling", pooling), finite("least_jaccard", least_jaccard)
+        least_jaccard = finite("least_jaccard", least_jaccard)
         # The usual one was computed with the result.
-        if (pooling, least_jaccard) == ("max", LEAST_JACCARD):
+        if pooling in (None, self.plan.pooling) and least_jaccard == LEAST_JACCARD:
             return self.localized
         return localizing.localization(self.evidence, self.plan, self.cases, pooling, least_jaccard)
 
@@ -424,8 +424,8 @@ def remarks(result: StabilityResult) -> Iterator[Remark]:
     yield from _perfection(result)
     if result.localized.has("AUC") and result.localized.pooling != "given":
         text = (
-            f"no bag scores were given: the bag AUC uses the {result.localized.pooling} of each "
-            "map, which is not the model's own score"
+            f"no bag scores were given: the bag AUC uses the {result.localized.pooling_words} of "
+            "each map, which is not the model's own score"
         )
         yield Remark("pooled-bags", text, flag=False)
     text = (

@@ -37,15 +37,14 @@ from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.roc import CaseRanks
 from calipers.metrics.base import Facts, Metric
 from calipers.results.estimate import Estimate, Row
+from calipers.stability.bag_scores import Pooling
 from calipers.stability.evidence import (
     AGREEMENT,
     ALL_MODELS,
     BINARY,
     CONTINUOUS,
-    POOLINGS,
     BagPairs,
     StabilityPlan,
-    check_pooling,
     per_bag,
 )
 from calipers.statistics.estimates import estimates
@@ -414,6 +413,11 @@ class Localization:
             raise UsageError(f"no {metric!r} of {model!r}; {did_you_mean(metric, metrics)}")
         raise UsageError(f"no {metric!r} of {model!r}; {did_you_mean(model, self.models)}")
 
+    @property
+    def pooling_words(self) -> str:
+        """What was taken of each map as the score of its bag, for sentences."""
+        return Pooling.of(self.pooling).words
+
     def has(self, metric: str) -> bool:
         """Return whether the result has a measure."""
         return any(row.metric == metric for row in self.rows)
@@ -445,11 +449,11 @@ def localization(
     evidence: BagPairs,
     plan: StabilityPlan,
     cases: Cases,
-    pooling: str = "max",
+    pooling: str | None = None,
     least_jaccard: float = LEAST_JACCARD,
 ) -> Localization:
     """Compare every model with the reference; intervals resample bags or patients."""
-    check_pooling(pooling)
+    pooling = plan.pooling if pooling is None else cases.check_pooling(pooling)
     if not 0 <= least_jaccard <= 1:
         raise UsageError(f"the least Jaccard index lies in [0, 1], got {least_jaccard:g}")
     # -1 is not annotated and 0 has nothing to find: neither has a DICE.
@@ -535,25 +539,36 @@ class Cases:
 
     positive: Flags | None  # (n_bags,)
     bag_scores: F64 | None  # (n_bags, K) scores that came with the bags
+    poolings: tuple[str, ...]
     pooled_scores: F64  # (n_bags, n_poolings, K) NaN where a bag was not read
     units: Units
 
     @classmethod
-    def of(cls, source: Bags, pooled_scores: F64, units: Units) -> Cases:
+    def of(cls, source: Bags, poolings: tuple[str, ...], pooled_scores: F64, units: Units) -> Cases:
         """Return the cases of a source and the pooled scores of its maps."""
         positive, bag_scores = None, None
         if source.positive is not None:
             positive = np.asarray(source.positive, np.bool_)
         if source.bag_scores is not None:
             bag_scores = np.asarray(source.bag_scores, np.float64).T
-        return cls(positive, bag_scores, pooled_scores, units)
+        return cls(positive, bag_scores, poolings, pooled_scores, units)
+
+    def check_pooling(self, pooling: str) -> str:
+        """Return a pooling as users write it, if the maps were pooled by it."""
+        name = str(Pooling.of(pooling))
+        if name not in self.poolings:
+            raise UsageError(
+                f"the maps were pooled by {', '.join(self.poolings)}, and their values are not "
+                f"kept: repeat the analysis with pooling={name!r}"
+            )
+        return name
 
     def scores(self, pooling: str) -> F64:
         """Return (n_bags, K): the scores that came with the bags, else those of a pooling."""
-        check_pooling(pooling)
+        name = self.check_pooling(pooling)
         if self.bag_scores is not None:
             return self.bag_scores
-        return self.pooled_scores[:, POOLINGS.index(pooling)]
+        return self.pooled_scores[:, self.poolings.index(name)]
 
     @property
     def two_kinds(self) -> bool:

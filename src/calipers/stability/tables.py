@@ -119,7 +119,7 @@ def reference_table(result: StabilityResult) -> Table:
     if "DICE" in names:
         notes.append(f"Accuracy: images whose Jaccard index is at least {local.least_jaccard:g}.")
     if "AUC" in names and local.pooling != "given":
-        notes.append(f"Whole images have the {local.pooling} of their map as score.")
+        notes.append(f"Whole images have the {local.pooling_words} of their map as score.")
     columns = [f"{name}, n = {local.get(name).n_images}" for name in names]
     return Table(
         ("model", *columns),

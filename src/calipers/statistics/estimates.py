@@ -222,10 +222,12 @@ def _columns(
             without = _jackknife_values(case, units, n_rows)
         if certainty.method == "studentized":
             errors = _standard_errors(case, units, certainty, n_rows)
+    undefined = np.isnan(value[:n_rows]).T.tolist()
     for k in range(len(metric.facts.names)):
         missing: list[str | None] = [None] * n_rows
-        for row in np.flatnonzero(np.isnan(value[:n_rows, k])).tolist():
-            missing[row] = reasons.get((row, k), "no_objects")
+        for row in range(n_rows):
+            if undefined[k][row]:
+                missing[row] = reasons.get((row, k), "no_objects")
         column = Column(
             value[:n_rows, k], None, [tuple(counts[row][k]) for row in range(n_rows)], (), missing
         )

@@ -209,9 +209,10 @@ def fuzz(tmp_path, monkeypatch, seed, n):
     return n_read
 
 
-def test_a_thousand_changed_files_are_read_as_a_second_reader_reads_them(tmp_path, monkeypatch):
-    n_read = fuzz(tmp_path, monkeypatch, 20261117, 1000)
-    assert 200 < n_read < 800
+# The thousand inputs that every reader meets by default are in `tests/fuzz`; these come on top.
+def test_changed_files_are_read_as_a_second_reader_reads_them(tmp_path, monkeypatch):
+    n_read = fuzz(tmp_path, monkeypatch, 20261117, 300)
+    assert 60 < n_read < 240
 
 
 @pytest.mark.slow

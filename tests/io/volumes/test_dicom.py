@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,40 +14,11 @@ import pytest
 from calipers.errors import InputError, UsageError
 from calipers.io.volumes.open import open_volume
 from calipers.io.volumes.pairing import pair
+from dicom_cases import SERIES, masks, segmentation, series
 from pictures.test_dicom import NAME, written
 from volume_cases import labels, noise, refused
 
 pydicom = pytest.importorskip("pydicom")
-
-AXIAL = [1, 0, 0, 0, 1, 0]
-SERIES = "1.2.3.4.5"
-
-
-def series(
-    place: Path, volume: np.ndarray, *, gap: float = 2.5, order: Any = None, **changes: Any
-) -> Path:
-    """Write a volume [z, y, x] as slices whose names are not in the order of their positions."""
-    place.mkdir()
-    for k, plane in enumerate(volume):
-        elements = {
-            "ImagePositionPatient": [-10.0, -20.0, 30.0 + gap * k],
-            "ImageOrientationPatient": AXIAL,
-            "PixelSpacing": [0.7, 0.5],
-            "SeriesInstanceUID": SERIES,
-        }
-        elements |= changes.get(f"slice{k}", {})
-        as_tomography(written(place / f"{(k * 7) % len(volume)}.dcm", plane, **elements))
-    return place
-
-
-def as_tomography(path: Path) -> None:
-    """Give a file the class of computed tomography: other programs look at positions of such files
-    only.
-    """
-    one = pydicom.dcmread(path)
-    one.file_meta.MediaStorageSOPClassUID = one.SOPClassUID = "1.2.840.10008.5.1.4.1.1.2"
-    one.SOPInstanceUID, one.Modality = one.file_meta.MediaStorageSOPInstanceUID, "CT"
-    one.save_as(path)
 
 
 def test_a_series_is_sorted_by_position(tmp_path: Path) -> None:
@@ -166,57 +138,6 @@ def test_without_pydicom_the_extra_is_named(
         open_volume(path)
 
 
-def segmentation(path: Path, masks: np.ndarray, place: Path, *, fractional: bool = False) -> Path:
-    """Write masks [z, y, x, segment] over the slices of a series."""
-    highdicom = pytest.importorskip("highdicom")
-    from pydicom.sr.codedict import codes
-
-    slices = [pydicom.dcmread(file) for file in place.iterdir()]
-    slices.sort(key=lambda one: one.ImagePositionPatient[2])
-    for one in slices:
-        one.StudyInstanceUID, one.FrameOfReferenceUID, one.PatientBirthDate, one.PatientSex = (
-            "1.2.9",
-            "1.2.8",
-            "",
-            "",
-        )
-        one.AccessionNumber, one.StudyID, one.StudyDate, one.StudyTime = "", "", "", ""
-        one.ReferringPhysicianName, one.SliceThickness = "", 2.5
-    described = [
-        highdicom.seg.SegmentDescription(
-            segment_number=k + 1,
-            segment_label=f"part {k + 1}",
-            segmented_property_category=codes.SCT.Tissue,
-            segmented_property_type=codes.SCT.Tissue,
-            algorithm_type="MANUAL",
-        )
-        for k in range(masks.shape[-1])
-    ]
-    highdicom.seg.Segmentation(
-        source_images=slices,
-        pixel_array=masks,
-        segmentation_type="FRACTIONAL" if fractional else "BINARY",
-        segment_descriptions=described,
-        series_instance_uid="1.2.7",
-        series_number=1,
-        sop_instance_uid="1.2.6",
-        instance_number=1,
-        manufacturer="x",
-        manufacturer_model_name="x",
-        software_versions="1",
-        device_serial_number="1",
-        omit_empty_frames=False,
-    ).save_as(path)
-    return path
-
-
-def masks(*, overlapping: bool = False) -> np.ndarray:
-    found = np.zeros((5, 4, 6, 2), np.uint8)
-    found[1:3, 1:3, 1:4, 0] = 1
-    found[2 if overlapping else 3, 2, 2:5, 1] = 1
-    return found
-
-
 def test_a_segmentation_is_a_label_volume_on_the_grid_of_its_series(tmp_path: Path) -> None:
     place = series(tmp_path / "ct", noise((5, 4, 6), np.uint16))
     volume = open_volume(segmentation(tmp_path / "seg.dcm", masks(), place), role="labels")
@@ -326,3 +247,25 @@ def test_segmentations_that_claim_other_frames_are_refused(tmp_path: Path, frame
     assert whole.count(tag) == 1
     path.write_bytes(whole.replace(tag, changed))
     assert refused(path, role="labels").rule in ("too-large", "dicom-series", "volume-broken")
+
+
+def test_a_jpeg_of_twelve_bits_needs_another_decoder_and_is_not_damaged(tmp_path: Path) -> None:
+    """Pillow decodes JPEG Extended of 8 bits, and not of 12: the file is whole."""
+    from pydicom.encaps import encapsulate
+    from pydicom.uid import JPEGExtended12Bit
+
+    if find_spec("pylibjpeg") is not None:
+        pytest.skip("the decoder is installed")
+    path = written(tmp_path / "a.dcm", noise((8, 8), np.uint16))
+    one = pydicom.dcmread(path)
+    one.file_meta.TransferSyntaxUID = JPEGExtended12Bit
+    one.BitsStored, one.HighBit = 12, 11
+    one.PixelData = encapsulate([b"\xff\xd8\xff\xd9"])
+    one["PixelData"].VR = "OB"
+    one["PixelData"].is_undefined_length = True
+    one.save_as(path, enforce_file_format=True)
+    with pytest.raises(InputError) as error:
+        open_volume(path).read()
+    assert error.value.rule == "volume-codec"
+    assert "a JPEG decoder is missing: pip install pylibjpeg" in error.value.hint
+    assert NAME not in str(error.value)

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from seeds import in_turn
+
 pytest.importorskip("matplotlib")
 
 import matplotlib as mpl
@@ -269,8 +271,9 @@ def test_every_kind_of_figure_is_among_the_cases() -> None:
     assert {type(figure) for figure in NORMAL.values()} == kinds - {Figure} == set(KINDS)
 
 
-@pytest.mark.parametrize("width", [85.0, 170.0])
-@pytest.mark.parametrize("name", [*NORMAL, *EMPTIES, *ODD])
+@pytest.mark.parametrize(
+    ("name", "width"), in_turn([*NORMAL, *EMPTIES, *ODD], [85.0, 170.0], default=1)
+)
 def test_everything_is_drawn_within_the_canvas(name: str, width: float) -> None:
     from calipers.show.mpl.draw import new_axes
 

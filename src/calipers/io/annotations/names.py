@@ -43,7 +43,7 @@ def read_names(file: InputFile) -> list[str] | None:
     if len(file.data) > MOST_BYTES:
         raise _broken(file, 0, f"at most {MOST_BYTES} bytes", "too-large")
     try:
-        lines = bytes(file.data).decode("utf-8").splitlines()
+        lines = file.data[:].decode("utf-8").splitlines()
     except UnicodeDecodeError:
         raise _broken(file, 0, "text in UTF-8", rule="encoding") from None
     if file.file.lower().endswith(YAML_SUFFIXES):

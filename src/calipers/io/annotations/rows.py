@@ -284,7 +284,7 @@ def as_number(text: str) -> float | None:
 def numbered_lines(file: InputFile) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the words of every line that is not blank."""
     try:
-        text = bytes(file.data).decode("utf-8")
+        text = file.data[:].decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(
             "text in UTF-8", rule="encoding", file=file.file, value=str(error)

@@ -92,7 +92,7 @@ class ObjectColumns:
         label = self._codes("category_id", [record.category_id for record in records])
         self._keep_codes(image, label)
         self._add_boxes(records, image)
-        self._keep("place", places)
+        self._keep_places(places)
         if self.role == "predictions":
             self._keep("score", np.array([record.score for record in records], np.float64))
         else:
@@ -118,7 +118,7 @@ class ObjectColumns:
         image = self._codes_of_numbers("image_id", records.image)
         self._keep_codes(image, self._codes_of_numbers("category_id", records.category))
         self._keep("boxes", records.box)
-        self._keep("place", np.arange(first, first + n))
+        self._keep_places(np.arange(first, first + n))
         # A scanned record has no segmentation; the collector of masks must count it all the same.
         if self.masks is not None:
             self.masks.skip(n)
@@ -166,7 +166,7 @@ class ObjectColumns:
             "image": np.zeros(0, np.int32),
             "label": np.zeros(0, np.int32),
             "boxes": np.zeros((0, 2 * self.dimensions)),
-            "place": np.zeros(0, np.int64),
+            "place": None,
         }
         if self.role == "predictions":
             empty["score"] = np.zeros(0)
@@ -259,6 +259,14 @@ class ObjectColumns:
         """Keep images and classes in half the room: there are fewer than 2^31 of either."""
         self._keep("image", image.astype(np.int32))
         self._keep("label", label.astype(np.int32))
+
+    def _keep_places(self, places: I64) -> None:
+        """Keep the numbers of records, from the first one on that is not the number of its row."""
+        if "place" not in self.columns:
+            if np.array_equal(places, np.arange(self.n, self.n + len(places))):
+                return
+            self.columns["place"] = np.arange(self.n)
+        self._keep("place", places)
 
     def _keep(self, name: str, part: NDArray[Any]) -> None:
         stop = self.n + len(part)

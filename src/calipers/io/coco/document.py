@@ -53,7 +53,7 @@ from calipers.io.reader import (
     ReferenceFile,
     ReferenceIndex,
 )
-from calipers.io.source import InputFile
+from calipers.io.source import InputFile, search
 
 # Relative differences above which a declared area is noted.
 AREA_TOLERANCE = 0.01
@@ -197,8 +197,8 @@ def _is_list(input_file: InputFile, span: tuple[int, int]) -> bool:
 
 def _box_dimensions(input_file: InputFile, span: tuple[int, int]) -> int:
     """Return 3 if the first box has six numbers, else 2: it decides for the whole file."""
-    match = FIRST_BOX.search(input_file.data, *span)
-    return 3 if match and match.group(1).count(b",") == 5 else 2
+    place = search(FIRST_BOX, input_file.data, *span)
+    return 3 if place and place[1].group(1).count(b",") == 5 else 2
 
 
 class ObjectList:
@@ -235,13 +235,11 @@ class ObjectList:
     def read(self) -> None:
         """Read all records."""
         while not self.listing.is_over:
-            start = self.listing.at
             if not self._scan():
                 try:
                     self._decode()
                 except Unreadable:
                     self._read_carefully()
-            self.input_file.forget(start, self.listing.at)
 
     def part(self, delivery: Delivery, notes: Sequence[str]) -> ObjectPart:
         """Return what was read."""
@@ -461,7 +459,7 @@ def require_references(input_file: InputFile, is_list: bool, keys: list[str]) ->
     missing = [name for name in ("images", "annotations", "categories") if name not in keys]
     if missing:
         hint = ""
-        if "annotations" in keys and SCORED.search(input_file.data):
+        if "annotations" in keys and search(SCORED, input_file.data, 0, len(input_file.data)):
             hint = "annotations with scores are predictions: are the two files swapped?"
         raise InputError(
             f"the keys images, annotations and categories ({', '.join(missing)} missing)",

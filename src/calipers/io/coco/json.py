@@ -26,13 +26,15 @@ import msgspec
 import numpy as np
 
 from calipers.io.coco import walk as walking
-from calipers.io.coco.walk import MAX_DEPTH, SECTIONS, Buffer, Outline, Record, Walker, depth
-from calipers.io.source import InputFile
+from calipers.io.coco.walk import MAX_DEPTH, SECTIONS, Outline, Record, Walker, depth
+from calipers.io.source import Buffer, FileBytes, InputFile
 from calipers.kernels import route
 from calipers.kernels.route import RecordColumns
 
 SLACK = 56  # brackets beyond the expected ones that cannot reach MAX_DEPTH
 SPACE = b" \t\r\n"
+SPACES = 1 << 12  # bytes that are looked at together for the end of white space
+LONGEST_RECORD = 1 << 16  # bytes of a plain record: four numbers, ids and a score, and space
 # Exactly one key, with what may stand around it.
 GAP = re.compile(rb'\s*[,{]\s*"(?:[^"\\]|\\.)*"\s*:\s*')
 # An escape can spell a key in another way, and hide that it is repeated. A key stands behind a
@@ -79,6 +81,9 @@ def outline(input_file: InputFile) -> Outline:
     # A list is read only once: whatever is wrong with it is noticed while it is read.
     if data[start : start + 1] == b"[" and data[stop - 1 : stop] == b"]" and stop - start > 1:
         return Outline(True, {"": (start, stop)})
+    # A large document goes through a window; its records are passed over by msgspec there too.
+    if isinstance(data, FileBytes):
+        return walking.walk(input_file.file, data)
     try:
         spans = _member_spans(data)
     except Unreadable:
@@ -89,7 +94,7 @@ def outline(input_file: InputFile) -> Outline:
     return Outline(False, spans)
 
 
-def _member_spans(data: Buffer) -> dict[str, tuple[int, int]]:
+def _member_spans(data: bytes) -> dict[str, tuple[int, int]]:
     """Return where the values of an object are, as msgspec finds them."""
     try:
         # Raw values point into the document: their addresses tell where they are.
@@ -105,7 +110,7 @@ def _member_spans(data: Buffer) -> dict[str, tuple[int, int]]:
     return spans
 
 
-def _no_gaps(data: Buffer, spans: dict[str, tuple[int, int]]) -> None:
+def _no_gaps(data: bytes, spans: dict[str, tuple[int, int]]) -> None:
     """Raise if a key is repeated: its first value leaves a gap that holds more than one key."""
     at = 0
     for start, stop in sorted(spans.values()):
@@ -141,14 +146,15 @@ class RecordList(Generic[T]):
         if module is None:
             return None
         start = self.at
-        columns, self.at = route.coco_records(
-            module, self.data, start, start + walking.PIECE, self.end, required
-        )
-        if not len(columns.keys):
+        text = self.data[start : min(start + walking.PIECE + LONGEST_RECORD, self.end)]
+        columns, length = route.coco_records(module, text, 0, walking.PIECE, len(text), required)
+        # Where the text was cut off, the list need not end.
+        if not len(columns.keys) or (length == len(text) and start + length < self.end):
             return None
+        self.at += length
         self.n += len(columns.keys)
         # Between two records there is nothing but space and a comma.
-        return columns, start, self.data.rfind(b"}", start, self.at) + 1
+        return columns, start, start + text.rfind(b"}", 0, length) + 1
 
     def decode(self, decoder: Decodes[T]) -> tuple[Piece, list[T], int]:
         """Return the next piece, its records, and where the next piece begins.
@@ -309,12 +315,20 @@ def _address(buffer: object) -> int:
 
 
 def _skip_space(data: Buffer, at: int) -> int:
-    while at < len(data) and data[at] in SPACE:
-        at += 1
+    while at < len(data):
+        piece = data[at : at + SPACES]
+        n_spaces = len(piece) - len(piece.lstrip(SPACE))
+        at += n_spaces
+        if n_spaces < len(piece):
+            break
     return at
 
 
 def _rstrip(data: Buffer, stop: int) -> int:
-    while stop > 0 and data[stop - 1] in SPACE:
-        stop -= 1
+    while stop > 0:
+        piece = data[max(0, stop - SPACES) : stop]
+        n_spaces = len(piece) - len(piece.rstrip(SPACE))
+        stop -= n_spaces
+        if n_spaces < len(piece):
+            break
     return stop

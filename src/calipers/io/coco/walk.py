@@ -14,7 +14,6 @@ grows only if a single value does not fit into it.
 from __future__ import annotations
 
 import json
-import mmap
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ import msgspec
 import numpy as np
 
 from calipers.errors import InputError
-from calipers.io.source import InputFile
+from calipers.io.source import Buffer, InputFile, search
 
 PIECE = 2 << 20  # measured: smaller costs calls, larger leaves the cache
 WINDOW = 1 << 18  # bytes of text at a time; a larger value makes it grow
@@ -43,8 +42,6 @@ TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 DEPTH_STEP = np.zeros(256, np.int8)
 DEPTH_STEP[[ord("["), ord("{")]] = 1
 DEPTH_STEP[[ord("]"), ord("}")]] = -1
-
-Buffer = bytes | mmap.mmap
 
 
 @dataclass(frozen=True)
@@ -143,9 +140,10 @@ def _range(steps: np.ndarray[tuple[int], np.dtype[np.int8]]) -> int:
 def cuts(data: Buffer, at: int, end: int) -> Iterator[tuple[int, int]]:
     """Propose ends of a piece that starts at ``at``, each with the start of the next piece."""
     for length in (PIECE, PIECE + 1, 2 * PIECE, 4 * PIECE):
-        match = CUT.search(data, at + length, end) if at + length < end else None
-        if match:
-            yield match.start() + 1, match.end() - 1
+        place = search(CUT, data, at + length, end) if at + length < end else None
+        if place:
+            base, match = place
+            yield base + match.start() + 1, base + match.end() - 1
 
 
 class Walker:

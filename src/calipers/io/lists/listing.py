@@ -11,17 +11,24 @@ The readers of this package call them; `calipers.io.read` calls the readers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
 from calipers.data.rules import Role
-from calipers.io.reader import ObjectPart, Options, Problem, ReferenceFile, ReferenceIndex
+from calipers.io.reader import (
+    ObjectPart,
+    Options,
+    Problem,
+    ReferenceFile,
+    ReferenceIndex,
+    Sniffed,
+)
 from calipers.io.source import InputFile
 from calipers.io.tables.columns import missing_column
-from calipers.io.tables.delimited import read_delimited
+from calipers.io.tables.delimited import header_names, read_delimited
 from calipers.io.tables.objects import TableReader, predictions_from, references_from
 from calipers.io.tables.table import Cells, FileTable, texts
 
@@ -59,6 +66,18 @@ class ListReader(TableReader):
 
     box_format: ClassVar[str] = "xyxy"
     columns: ClassVar[Mapping[str, str]] = {}  # our name -> that of the file in lower case
+    submission: ClassVar[str] = ""  # what a file with a string of boxes per image is called
+
+    def sniff(self, file: InputFile) -> Sniffed | None:
+        """Recognise the header of a submission, or that of the data set."""
+        names = header_names(file.head)
+        if self.submission and names == {self.columns["image"], PREDICTION_STRING}:
+            return Sniffed(self.name, "predictions", f"its header is that of {self.submission}")
+        return self.sniff_rows(names, file.head)
+
+    def sniff_rows(self, names: Set[str], head: str) -> Sniffed | None:
+        """Recognise the header of a file with a row per object."""
+        return None
 
     def table(self, file: InputFile) -> FileTable:
         """Read the text."""

@@ -24,7 +24,7 @@ from calipers.errors import InputError
 from calipers.io.lists.listing import DerivedTable, ListReader, column_in, derived, names_in
 from calipers.io.reader import Options, Problem, ReferenceFile, Sniffed
 from calipers.io.source import InputFile, InputFolder
-from calipers.io.tables.delimited import decode, header_names, read_delimited, rows_of
+from calipers.io.tables.delimited import header_names, read_delimited, rows_of
 from calipers.io.tables.table import FileTable, texts
 
 CLASS = "nodule"
@@ -165,7 +165,7 @@ def _folder_table(folder: InputFolder, format: str) -> DerivedTable:
 def _add_scans(rows: _Rows, file: InputFile) -> set[str]:
     """Enter a row for every scan of a list without header."""
     scans = set[str]()
-    for line, cells in rows_of(file.file, decode(file), ","):
+    for line, cells in rows_of(file, ","):
         scan = cells[0].strip()
         if len(cells) > 1 or not scan:
             raise InputError(

@@ -11,7 +11,7 @@ Dataset V4"). Predictions are the same with a column ``Score``, or a submission 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import ClassVar
 
@@ -25,8 +25,6 @@ from calipers.io.lists.listing import (
     names_in,
 )
 from calipers.io.reader import Sniffed
-from calipers.io.source import InputFile
-from calipers.io.tables.delimited import header_names
 from calipers.io.tables.table import Cells, FileTable, texts
 
 BOX = ("XMin", "YMin", "XMax", "YMax")
@@ -46,6 +44,7 @@ class OpenImagesReader(ListReader):
     """
 
     name = "openimages"
+    submission = "an Open Images submission"
     box_format = "xyxy-normalised"
     columns: ClassVar[Mapping[str, str]] = {
         "image": "imageid",
@@ -54,12 +53,8 @@ class OpenImagesReader(ListReader):
         "crowd": GROUP,
     }
 
-    def sniff(self, file: InputFile) -> Sniffed | None:
-        """Recognise the header of the boxes, or of a submission."""
-        names = header_names(file.head)
-        if {"imageid", PREDICTION_STRING} == names:
-            reason = "its header is that of an Open Images submission"
-            return Sniffed(self.name, "predictions", reason)
+    def sniff_rows(self, names: Set[str], head: str) -> Sniffed | None:
+        """Recognise the header of the boxes."""
         if not {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"} <= names:
             return None
         role = "predictions" if "score" in names else "references"

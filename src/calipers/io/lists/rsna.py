@@ -12,7 +12,7 @@ possible pneumonia".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import ClassVar
 
 from calipers.data.rules import Role
@@ -26,8 +26,6 @@ from calipers.io.lists.listing import (
     yes_no_class,
 )
 from calipers.io.reader import Sniffed
-from calipers.io.source import InputFile
-from calipers.io.tables.delimited import header_names
 from calipers.io.tables.table import FileTable
 
 CLASS = "pneumonia"
@@ -44,6 +42,7 @@ class RsnaReader(ListReader):
     """
 
     name = "rsna"
+    submission = "an RSNA submission"
     box_format = "xywh"
     columns: ClassVar[Mapping[str, str]] = {
         "image": "patientid",
@@ -57,11 +56,8 @@ class RsnaReader(ListReader):
         "height": "image_height",
     }
 
-    def sniff(self, file: InputFile) -> Sniffed | None:
-        """Recognise the header of the labels, or of a submission."""
-        names = header_names(file.head)
-        if {"patientid", PREDICTION_STRING} == names:
-            return Sniffed(self.name, "predictions", "its header is that of an RSNA submission")
+    def sniff_rows(self, names: Set[str], head: str) -> Sniffed | None:
+        """Recognise the header of the labels."""
         if {"patientid", "target", *BOX} <= names:
             return Sniffed(self.name, "references", "its header is that of the RSNA labels")
         return None

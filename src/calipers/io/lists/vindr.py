@@ -12,7 +12,7 @@ radiologist's annotations": ``image_id``, ``rad_id`` (the reader), ``class_name`
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import ClassVar
 
@@ -28,8 +28,6 @@ from calipers.io.lists.listing import (
     names_in,
 )
 from calipers.io.reader import Sniffed
-from calipers.io.source import InputFile
-from calipers.io.tables.delimited import header_names
 from calipers.io.tables.table import FileTable, texts
 
 NO_FINDING = "No finding"
@@ -66,6 +64,7 @@ class VindrReader(ListReader):
     """
 
     name = "vindr"
+    submission = "a VinDr submission"
     columns: ClassVar[Mapping[str, str]] = {
         "image": "image_id",
         "class": "class_name",
@@ -73,14 +72,11 @@ class VindrReader(ListReader):
         "score": "score",
     }
 
-    def sniff(self, file: InputFile) -> Sniffed | None:
-        """Recognise the header with readers or rows without finding, or that of a submission."""
-        names = header_names(file.head)
-        if {"image_id", PREDICTION_STRING} == names:
-            return Sniffed(self.name, "predictions", "its header is that of a VinDr submission")
+    def sniff_rows(self, names: Set[str], head: str) -> Sniffed | None:
+        """Recognise the header with readers, or with rows without finding."""
         if not {"image_id", "class_name", *BOX} <= names:
             return None
-        if "rad_id" in names or EMPTY_CELL.search(file.head):
+        if "rad_id" in names or EMPTY_CELL.search(head):
             return Sniffed(self.name, "references", "it has the columns of VinDr-CXR")
         return None
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +29,7 @@ from calipers.io.saved.cohort import IMAGES, OBJECTS, CohortCounts, read_cohort
 from calipers.io.saved.maps import MAPS, SLICES, read_maps, read_slices
 from calipers.io.source import InputFile, open_source, require_file
 from calipers.results.files import Slices, sha256_of
+from calipers.results.provenance import AUDIT, check_log, check_record
 from calipers.results.schema import structure
 
 EVALUATION, RUN, QUARANTINE = "evaluation.json", "run.json", "quarantine.jsonl"
@@ -80,6 +81,7 @@ class StoredAccount(Struct):
     used: Count
     quarantined: dict[str, Count]  # by rule
     notes: list[str]
+    assumed_empty: Count | None = None
 
     def __post_init__(self) -> None:
         if self.read != self.used + sum(self.quarantined.values()):
@@ -129,6 +131,7 @@ class Stored:
     rows: tuple[Mapping[str, Any], ...]
     result_hash: str
     vouched: bool
+    protocol: Mapping[str, Any]
 
 
 def read_stored(path: Path | str) -> Stored:
@@ -150,7 +153,7 @@ def read_stored(path: Path | str) -> Stored:
     vouched = file.name == EVALUATION and record.exists()
     if vouched:
         _compare(record, result_hash, file)
-    return Stored(str(file), rows, result_hash, vouched)
+    return Stored(str(file), rows, result_hash, vouched, document["protocol"])
 
 
 def read_documents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -231,6 +234,7 @@ def _hash(result: dict[str, Any], file: str) -> str:
 
 def _compare(record: Path, result_hash: str, file: Path) -> dict[str, Any]:
     document = _document(record, RUN_SCHEMA, ("result_hash",))
+    check_record(document, str(record))
     recorded = document["result_hash"]
     if recorded != result_hash:
         raise InputError(
@@ -273,7 +277,7 @@ def _load(path: Path) -> Any:
     if require_file(path).stat().st_size > MAX_BYTES:
         size = path.stat().st_size
         raise InputError(f"at most {MAX_BYTES} bytes", rule="too-large", file=str(path), value=size)
-    data = bytes(open_source(path).data)
+    data = open_source(path).data[:]
     if depth(data) > MAX_DEPTH:
         raise InputError(
             f"at most {MAX_DEPTH} brackets inside each other", rule="depth", file=str(path)
@@ -364,11 +368,32 @@ def _maps(folder: Path, run: Mapping[str, Any], cohort: Cohort) -> dict[str, Map
     return maps_of_models
 
 
-def check_files(folder: Path, run: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise if one of the files ``names`` that the record of the run lists has changed."""
-    for name in names:
-        if name in _files(folder, run):
-            _open_verified(folder, run, name)
+@dataclass(frozen=True)
+class CheckedFiles:
+    """The files of a folder that are as they were written, and those that nobody vouches for."""
+
+    verified: tuple[str, ...]
+    unverified: tuple[str, ...]
+    runs: int | None  # in the log of the folder; None: an earlier version wrote no log
+
+
+def check_files(folder: Path, run: Mapping[str, Any]) -> CheckedFiles:
+    """Raise if a file that the record of the run lists, or the log, has changed."""
+    verified = [RUN]
+    for name in _files(folder, run):
+        # A name from a record may lead anywhere.
+        if os.path.basename(name) != name:
+            raise InputError(
+                "names of files in this folder", rule="range", file=str(folder / RUN), value=name
+            )
+        _open_verified(folder, run, name)
+        verified.append(name)
+    runs = None
+    if "log" in run:
+        runs = check_log(folder / AUDIT, run, open_source(folder / RUN).data[:])
+        verified.append(AUDIT)
+    unverified = sorted(set(os.listdir(folder)) - set(verified))
+    return CheckedFiles(tuple(sorted(verified)), tuple(unverified), runs)
 
 
 def _files(folder: Path, run: Mapping[str, Any]) -> dict[str, StoredFile]:
@@ -433,7 +458,7 @@ def _intake(cohort: StoredCohort, quarantine_file: InputFile | None, file: str) 
 
 def _quarantined(input_file: InputFile) -> list[Quarantined]:
     records = []
-    for k, line in enumerate(bytes(input_file.data).splitlines(), start=1):
+    for k, line in enumerate(input_file.data[:].splitlines(), start=1):
         try:
             entry: Any = json.loads(line) if depth(line) <= MAX_DEPTH else None
         except ValueError as error:

@@ -3,7 +3,8 @@
 
 An `InputFile` comes in, a `FileTable` goes out. `calipers.io.tables.table.open_table` and
 `DelimitedReader` call `read_delimited`; other formats made of delimited text use `rows_of` and
-`fitting_rows`.
+`read_body`. The text goes by line by line, and the cells of a long table are kept as `TextCells`:
+neither is ever in memory as Python objects all at once.
 
 The delimiter is the one that splits the header into most cells; quotes follow RFC 4180. Rows that
 do not fit the header are problems of the table, each with the line on which it begins.
@@ -11,23 +12,28 @@ do not fit the header are problems of the table, each with the line on which it 
 
 from __future__ import annotations
 
+import codecs
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
+from calipers.arrays import I64
 from calipers.errors import InputError
 from calipers.io.reader import Problem, Sniffed
-from calipers.io.source import InputFile
+from calipers.io.source import HEAD, InputFile
 from calipers.io.tables.columns import BOX_NAMES, OBJECTS
 from calipers.io.tables.objects import TableReader
-from calipers.io.tables.table import FileTable, unprotect
+from calipers.io.tables.table import BLOCK, FileTable, TextCells, unprotect
 
 DELIMITERS = (",", ";", "\t")
-LONGEST_LINE = 1 << 20  # bytes
+LONGEST_LINE = 1 << 20  # characters; as many bytes are read together
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")  # with its break, the last one without
+BREAK = re.compile(r"\r\n|\r|\n")
 SUFFIXES = (".csv", ".tsv", ".txt")
 
 
@@ -60,28 +66,23 @@ class DelimitedReader(TableReader):
 
 def read_delimited(input_file: InputFile) -> FileTable:
     """Read delimited text into a table; the delimiter is taken from the header line."""
-    text = decode(input_file)
-    delimiter = find_delimiter(text)
-    rows = rows_of(input_file.file, text, delimiter)
-    _, header = next(rows, (1, []))
+    delimiter = find_delimiter(input_file)
+    _, header = next(rows_of(input_file, delimiter), (1, []))
     names = _header(header, input_file.file)
-    cells, lines, problems = fitting_rows(rows, len(names), delimiter)
-    columns: dict[str, list[str]] = {name: [] for name in names}
-    columns.update(zip(names, map(list, zip(*cells))))
+    body = read_body(input_file, len(names), delimiter)
+    columns: dict[str, Sequence[str]] = dict(zip(names, body.columns))
     columns.pop("", None)  # the row labels of pandas
-    # A quote anywhere is a cheap test; most files have none, and their cells are left alone.
     notes = list(input_file.notes)
-    if "'" in text:
-        notes += _unprotect(header, columns)
+    notes += body.notes(sum(unprotect(name.strip()) != name.strip() for name in header))
     if "" in names:
         notes.append("the first column has no name and was not read")
     return FileTable(
         input_file.file,
         "csv",
         columns,
-        np.array(lines, np.int64),
+        body.lines,
         by_line=True,
-        problems=problems,
+        problems=body.problems,
         notes=notes,
         source=input_file,
         decimal_comma=delimiter != ",",
@@ -90,53 +91,67 @@ def read_delimited(input_file: InputFile) -> FileTable:
 
 def decode(input_file: InputFile) -> str:
     """Return the text of a file, or name the byte that is not UTF-8."""
-    _check_lines(input_file)
-    data = bytes(input_file.data)
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            "text in UTF-8",
-            rule="encoding",
-            file=input_file.file,
-            location=f"byte {error.start}",
-            value=data[error.start : error.start + 10],
-            hint="save the table as UTF-8",
-        ) from None
-    if "\0" in text:
-        # Valid UTF-8, but no text: most likely UTF-16 without a mark, or a binary file.
-        where = f"line {text[: text.index(chr(0))].count(chr(10)) + 1}"
-        raise InputError("text without NUL", rule="encoding", file=input_file.file, location=where)
-    return text
+    return "".join(lines_of(input_file))
 
 
-def _check_lines(input_file: InputFile) -> None:
-    """Raise for a line that no table has; the search stops at the first break of every piece."""
+def lines_of(input_file: InputFile) -> Iterator[str]:
+    """Yield the lines of a file with their breaks, without the whole of it in memory.
+
+    Raises
+    ------
+    InputError
+        A byte that is not UTF-8, NUL, or a line that no table has.
+    """
     data = input_file.data
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    rest, line = "", 1
     for start in range(0, len(data), LONGEST_LINE):
-        stop = start + LONGEST_LINE
-        if stop <= len(data) and data.find(b"\n", start, stop) < 0 > data.find(b"\r", start, stop):
+        piece = data[start : start + LONGEST_LINE]
+        is_last = start + len(piece) == len(data)
+        try:
+            text = rest + decoder.decode(piece, is_last)
+        except UnicodeDecodeError as error:
+            # The decoder may have kept bytes of the piece before.
+            place = start + len(piece) - len(error.object) + error.start
+            raise InputError(
+                "text in UTF-8",
+                rule="encoding",
+                file=input_file.file,
+                location=f"byte {place}",
+                value=error.object[error.start : error.start + 10],
+                hint="save the table as UTF-8",
+            ) from None
+        if "\0" in text:
+            # Valid UTF-8, but no text: most likely UTF-16 without a mark, or a binary file.
+            where = f"line {line + text[: text.index(chr(0))].count(chr(10))}"
+            expected = "text without NUL"
+            raise InputError(expected, rule="encoding", file=input_file.file, location=where)
+        lines = LINE.findall(text)
+        # The last line goes on in the next piece, and so may a break of two signs.
+        rest = "" if is_last else lines.pop()
+        if len(rest) > LONGEST_LINE:
             raise InputError(
                 f"lines of at most {LONGEST_LINE:,} bytes",
                 rule="too-large",
                 file=input_file.file,
-                location=f"byte {start}",
+                location=f"line {line + len(lines)}",
                 hint="is it a table of text?",
             )
+        line += len(lines)
+        yield from lines
 
 
-def find_delimiter(text: str) -> str:
+def find_delimiter(input_file: InputFile) -> str:
     """Return the sign among comma, semicolon and tab that splits the header into most cells."""
+    text = input_file.data[:HEAD].decode("utf-8", "replace")
     # Quoted names may hold any of the three signs.
     header = re.sub(r'"[^"]*"', "", text.lstrip("\r\n").split("\n", 1)[0])
     return max(DELIMITERS, key=header.count)
 
 
-def rows_of(file: str, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def rows_of(input_file: InputFile, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yield (line, cells); the line is the one on which a row begins; blank lines are skipped."""
-    # Line by line: a stream over the text would copy it with four bytes for every character.
-    lines = (line[0] for line in LINE.finditer(text))
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    reader = csv.reader(lines_of(input_file), delimiter=delimiter, strict=True)
     line = 1
     while True:
         try:
@@ -146,7 +161,7 @@ def rows_of(file: str, text: str, delimiter: str) -> Iterator[tuple[int, list[st
             raise InputError(
                 "delimited text",
                 rule="csv-syntax",
-                file=file,
+                file=input_file.file,
                 location=f"{line}:1",
                 value=str(error),
                 hint=hint,
@@ -159,26 +174,119 @@ def rows_of(file: str, text: str, delimiter: str) -> Iterator[tuple[int, list[st
         line = reader.line_num + 1
 
 
-def fitting_rows(
-    rows: Iterator[tuple[int, list[str]]], width: int, delimiter: str
-) -> tuple[list[list[str]], list[int], list[Problem]]:
-    """Return the rows of ``width`` cells with their lines, and the others as problems.
+@dataclass(frozen=True)
+class Body:
+    """The rows below a header, as columns."""
 
-    Empty cells beyond the width are dropped.
+    columns: list[Sequence[str]]
+    lines: I64
+    problems: list[Problem]  # rows that do not fit the header
+    n_quotes: int  # cells that lost the quote that our writer puts before formulas
+
+    def notes(self, n_names: int = 0) -> list[str]:
+        """Say how many quotes were removed, with those of ``n_names`` names in the header."""
+        n = self.n_quotes + n_names
+        if not n:
+            return []
+        return [f"{n} cells began with a quote that protects spreadsheets; it was removed"]
+
+
+def read_body(input_file: InputFile, width: int, delimiter: str) -> Body:
+    """Return the rows below the header as columns of ``width``, and those that do not fit it as
+    problems.
     """
-    cells: list[list[str]] = []
-    lines: list[int] = []
     problems: list[Problem] = []
-    for line, row in rows:
+    long_columns = [TextCells() for _ in range(width)]
+    all_lines: list[I64] = []
+    n_quotes = 0
+    columns: list[Sequence[str]] = [[] for _ in range(width)]
+    for lines, rows in _body_blocks(input_file, width, delimiter, problems):
+        # The block before was not the last one: there is more than a list should hold.
+        if all_lines:
+            _add_block(long_columns, columns)
+        all_lines.append(lines)
+        columns = [[] for _ in range(width)]
+        for k, cells in enumerate(zip(*rows)):
+            columns[k], n = _unprotected(cells)
+            n_quotes += n
+    lines = np.concatenate([np.zeros(0, np.int64), *all_lines])
+    if len(all_lines) <= 1:
+        return Body(columns, lines, problems, n_quotes)
+    _add_block(long_columns, columns)
+    return Body([*long_columns], lines, problems, n_quotes)
+
+
+def _add_block(long_columns: Sequence[TextCells], columns: Sequence[Sequence[str]]) -> None:
+    for long_column, column in zip(long_columns, columns):
+        long_column.add(column)
+
+
+def _body_blocks(
+    input_file: InputFile, width: int, delimiter: str, problems: list[Problem]
+) -> Iterator[tuple[I64, list[list[str]]]]:
+    """Yield the lines and cells of rows that fit the header, a block at a time."""
+    header_is_next = True
+    for lines, rows in _row_blocks(input_file, delimiter):
+        # Nearly always all rows are as they should be, and no row is looked at by itself.
+        if set(map(len, rows)) != {width} or not all(map(str.strip, (row[0] for row in rows))):
+            lines, rows = _fitting_rows(lines, rows, width, delimiter, problems, header_is_next)
+        elif header_is_next:
+            lines, rows = lines[1:], rows[1:]
+        header_is_next = False
+        yield lines, rows
+
+
+def _fitting_rows(
+    lines: I64,
+    rows: list[list[str]],
+    width: int,
+    delimiter: str,
+    problems: list[Problem],
+    header_is_next: bool,
+) -> tuple[I64, list[list[str]]]:
+    """Return the rows of ``width`` cells; the others are entered as problems, but for blank ones
+    and the header.
+    """
+    fitting_lines, fitting_rows = [], []
+    for line, row in zip(lines.tolist(), rows):
+        if not "".join(row).strip():
+            continue
+        if header_is_next:
+            header_is_next = False
+            continue
         if len(row) > width and not any(row[width:]):
             # Spreadsheets write delimiters for empty columns to the right of the table.
             row = row[:width]
-        if len(row) != width:
+        if len(row) == width:
+            fitting_lines.append(line)
+            fitting_rows.append(row)
+        else:
             problems.append(_ragged(line, row, width, delimiter))
-            continue
-        cells.append(row)
-        lines.append(line)
-    return cells, lines, problems
+    return np.array(fitting_lines, np.int64), fitting_rows
+
+
+def _row_blocks(input_file: InputFile, delimiter: str) -> Iterator[tuple[I64, list[list[str]]]]:
+    """Yield some thousand rows at a time, with the lines on which they begin."""
+    reader = csv.reader(lines_of(input_file), delimiter=delimiter, strict=True)
+    line = 1
+    while True:
+        rows: list[list[str]] = []
+        try:
+            rows.extend(islice(reader, BLOCK))
+        except csv.Error:
+            # Row by row it is known where the broken one begins.
+            for _ in rows_of(input_file, delimiter):
+                pass
+            raise
+        if not rows:
+            return
+        starts = np.arange(line, line + len(rows))
+        if reader.line_num + 1 - line > len(rows):
+            # Quoted cells hold line breaks: every one shifts the rows below.
+            breaks = [len(BREAK.findall("".join(row))) for row in rows]
+            starts[1:] += np.cumsum(breaks)[:-1]
+        yield starts, rows
+        line = reader.line_num + 1
 
 
 def _header(header: list[str], file: str) -> list[str]:
@@ -210,20 +318,21 @@ def _ragged(line: int, row: list[str], width: int, delimiter: str) -> Problem:
     return Problem("ragged", location, "", f"{width} cells", len(row), hint, ",".join(row))
 
 
-def _unprotect(header: list[str], columns: dict[str, list[str]]) -> list[str]:
-    """Remove the quotes that our writer puts before formulas, and return a note.
+def _unprotected(cells: Sequence[str]) -> tuple[list[str], int]:
+    """Remove the quotes that our writer puts before formulas, and count them.
 
-    `_header` did the same for the names.
+    `_header` does the same for the names.
     """
-    n = sum(unprotect(name.strip()) != name.strip() for name in header)
-    for cells in columns.values():
-        for row, cell in enumerate(cells):
-            if cell[:1] == "'" and unprotect(cell) != cell:
-                cells[row] = unprotect(cell)
-                n += 1
-    if not n:
-        return []
-    return [f"{n} cells began with a quote that protects spreadsheets; it was removed"]
+    plain = list(cells)
+    # A quote anywhere is a cheap test; most columns have none, and their cells are left alone.
+    if "'" not in "".join(plain):
+        return plain, 0
+    n = 0
+    for row, cell in enumerate(plain):
+        if cell[:1] == "'" and unprotect(cell) != cell:
+            plain[row] = unprotect(cell)
+            n += 1
+    return plain, n
 
 
 def header_names(text: str) -> set[str]:

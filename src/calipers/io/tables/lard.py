@@ -80,7 +80,9 @@ class LardReader(Reader):
         options = _of_this_file(options, table)
         references = references_from(_box_table(table, quadrilaterals, options), options)
         part = _with_locations(references.part, table, quadrilaterals.problems)
-        corners = quadrilaterals.corners[np.searchsorted(table.lines, part.delivery.place)]
+        lines = part.delivery.place
+        assert lines is not None, "a table knows the line of every row"
+        corners = quadrilaterals.corners[np.searchsorted(table.lines, lines)]
         if options.masks != "ignore" and len(corners):
             part = _with_masks(
                 part, MaskColumns("required", references.images.size, file.size), corners, options

@@ -9,12 +9,11 @@ because its header breaks at its own commas: ``Bbox [x,y,w,h]`` are four cells.
 from __future__ import annotations
 
 import re
-
-import numpy as np
+from collections.abc import Sequence
 
 from calipers.io.reader import Sniffed
 from calipers.io.source import InputFile
-from calipers.io.tables.delimited import decode, fitting_rows, rows_of
+from calipers.io.tables.delimited import read_body
 from calipers.io.tables.objects import TableReader
 from calipers.io.tables.table import FileTable
 
@@ -45,27 +44,23 @@ class NihReader(TableReader):
 
     def table(self, file: InputFile) -> FileTable:
         """Read the rows by position."""
-        rows = rows_of(file.file, decode(file), ",")
-        # The header line: recognised by `sniff`, of no further use.
-        next(rows, None)
-        cells, lines, problems = fitting_rows(rows, len(COLUMNS), ",")
-        columns: dict[str, list[str]] = {}
-        for k, name in enumerate(COLUMNS):
-            columns[name] = [row[k] for row in cells]
+        # The header line was recognised by `sniff` and is of no further use.
+        body = read_body(file, len(COLUMNS), ",")
+        columns: dict[str, Sequence[str]] = dict(zip(COLUMNS, body.columns))
         n_renamed = sum(name in RENAMED for name in columns["class"])
         columns["class"] = [RENAMED.get(name, name) for name in columns["class"]]
-        columns["width"] = columns["height"] = [SIDE] * len(cells)
+        columns["width"] = columns["height"] = [SIDE] * len(body.lines)
         columns["patient"] = [name.split("_")[0] for name in columns["image"]]
-        notes = list(file.notes)
+        notes = [*file.notes, *body.notes()]
         if n_renamed:
             notes.append(f"{n_renamed} boxes of 'Infiltrate' are read as 'Infiltration'")
         return FileTable(
             file.file,
             "nih",
             columns,
-            np.array(lines, np.int64),
+            body.lines,
             by_line=True,
-            problems=problems,
+            problems=body.problems,
             notes=notes,
             source=file,
         )

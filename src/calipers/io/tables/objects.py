@@ -316,11 +316,16 @@ def _part(
     labels: Mapping[Key, int],
 ) -> ObjectPart:
     """Return the objects of the sound rows, and all problems of the table."""
-    image_names = [rows.image[row] for row in sound_rows.tolist()]
-    label_names = [rows.label[row] for row in sound_rows.tolist()]
-    image = np.array([images.get(name, -1) for name in image_names], np.int64)
-    label = np.array([labels.get(name, -1) for name in label_names], np.int64)
-    boxes, lines = rows.boxes[sound_rows], table.lines[sound_rows]
+    image_names, label_names, boxes = rows.image, rows.label, rows.boxes
+    if len(sound_rows) < len(table):
+        # Only then: copies of millions of rows would be in memory beside the table.
+        image_names = [rows.image[row] for row in sound_rows.tolist()]
+        label_names = [rows.label[row] for row in sound_rows.tolist()]
+        boxes = rows.boxes[sound_rows]
+    n = len(sound_rows)
+    image = np.fromiter((images.get(name, -1) for name in image_names), np.int64, n)
+    label = np.fromiter((labels.get(name, -1) for name in label_names), np.int64, n)
+    lines = table.lines[sound_rows]
     delivery = Delivery(image, label, boxes, rows.layout.box_format, lines)
     names = {"bbox": rows.layout.box[0], **rows.layout.columns}
     # Messages name the column of the file, not our word for it.
@@ -364,9 +369,9 @@ def _classes(rows: _ObjectRows) -> tuple[str, ...]:
 
 def _cells_of(table: FileTable, name: str, rows: I64) -> list[Any]:
     cells = table.columns[name]
-    if isinstance(cells, list):
-        return [cells[row] for row in rows.tolist()]
-    return list(cells[rows].tolist())
+    if isinstance(cells, np.ndarray):
+        return list(cells[rows].tolist())
+    return [*cells] if len(rows) == len(cells) else [cells[row] for row in rows.tolist()]
 
 
 def _details(table: FileTable, rows: _ObjectRows) -> dict[str, Column]:
@@ -407,7 +412,7 @@ def _image_columns(
         cells = table.columns[column]
         if name == READER_FACT:
             cells = texts(table, column)
-        values = text_column(cells) if isinstance(cells, list) else cells
+        values = cells if isinstance(cells, np.ndarray) else text_column(cells)
         if not bool((values[image_rows] == values[first[image]]).all()):
             facts[name] = values
         elif name == UNIT:
@@ -540,7 +545,7 @@ def _missing(images: ImageList, match: _Match, lenient: bool) -> list[str]:
 def _column(match: _Match, name: str) -> Column:
     """Return a column in the order of the images; images without a row have an empty cell."""
     cells = match.table.columns[name]
-    if not isinstance(cells, list) and (match.rows >= 0).all():
+    if isinstance(cells, np.ndarray) and (match.rows >= 0).all():
         return cells[match.rows]
     # An array of numbers has no empty cell, so a column with holes becomes text.
     cells_as_text = [*texts(match.table, name), ""]  # row -1 is the empty cell

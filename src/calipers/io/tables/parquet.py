@@ -20,7 +20,7 @@ import numpy as np
 
 from calipers.errors import InputError
 from calipers.io.reader import Sniffed
-from calipers.io.source import InputFile
+from calipers.io.source import FileBytes, InputFile
 from calipers.io.tables.objects import TableReader
 from calipers.io.tables.table import MAGIC, Cells, FileTable
 
@@ -94,8 +94,8 @@ def _arrow_errors(file: str) -> Iterator[None]:
 def _read_arrow(input_file: InputFile, check: Callable[[Any, str], None]) -> Any:
     import pyarrow.parquet as pq
 
-    # A mapped file is opened again by its name, so that it is not copied.
-    source = io.BytesIO(input_file.data) if isinstance(input_file.data, bytes) else input_file.file
+    data = input_file.data
+    source = data.stream() if isinstance(data, FileBytes) else io.BytesIO(data)
     file = pq.ParquetFile(source)
     _check_sizes(file.metadata, input_file)
     schema = file.schema_arrow

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +33,10 @@ from calipers.io.source import InputFile, open_source
 from calipers.io.tables.arrow import arrow_column
 from calipers.results.files import write_atomically
 
-Cells = list[str] | NDArray[Any]  # texts, or numbers (parquet; NaN is an empty cell)
+Cells = Sequence[str] | NDArray[Any]  # texts, or numbers (parquet; NaN is an empty cell)
 
+# Rows that are converted together, and cells that `TextCells` joins.
+BLOCK = 1 << 16
 MAGIC = b"PAR1"  # the beginning of a parquet file
 # The words for yes and no, wherever a cell or an option means one of the two; case does not matter.
 YES_NO = {
@@ -45,6 +49,7 @@ YES_NO = {
     "no": False,
     "n": False,
 }
+SPACE = re.compile(r"\s")
 # Three digits after a comma may also be thousands, so they are no decimal comma here.
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d{1,2}$|[+-]?\d+,\d{4,}$")
 COMMA_NUMBER = re.compile(r"\s*[+-]?\d+(,\d+)?([eE][+-]?\d+)?\s*$", re.ASCII)
@@ -59,6 +64,72 @@ WORD_NUMBER = re.compile(r"\s*[+-]?(nan|inf|infinity)\s*$", re.IGNORECASE)
 FORMULA = re.compile(r"'*[=+\-@\t\r\0]")
 PROTECTED = re.compile("'" + FORMULA.pattern)
 FORMULA_STARTS = frozenset("'=+-@\t\r\0")
+
+
+class TextCells(Sequence[str]):
+    """A long column of texts in little more room than in its file.
+
+    A text of its own costs Python 50 bytes and more; here the texts of a block of rows are one, and
+    every cell is a piece of it.
+    """
+
+    def __init__(self) -> None:
+        # Joined texts, and where each of them begins.
+        self._blocks: list[tuple[str, NDArray[Any]]] = []
+        self._starts: list[int] = []  # first row of every block
+        self._n = 0
+
+    def add(self, cells: Sequence[str]) -> None:
+        """Add a block of rows."""
+        bounds = np.zeros(len(cells) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, cells), np.int64, len(cells)), out=bounds[1:])
+        # Half the room does for a block of less than 2 GB.
+        small = bounds.astype(np.uint32) if bounds[-1] < 1 << 32 else bounds
+        self._starts.append(self._n)
+        self._blocks.append(("".join(cells), small))
+        self._n += len(cells)
+
+    def __len__(self) -> int:
+        return self._n
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[str]: ...
+    def __getitem__(self, at: int | slice) -> str | list[str]:
+        if isinstance(at, slice):
+            return list(islice(self._from(at.start or 0), len(range(self._n)[at])))
+        k, row = self._place(range(self._n)[at])
+        text, bounds = self._blocks[k]
+        return text[bounds[row] : bounds[row + 1]]
+
+    def __iter__(self) -> Iterator[str]:
+        return self._from(0)
+
+    def _place(self, row: int) -> tuple[int, int]:
+        """Return the block of a row, and the row inside of it."""
+        k = bisect_right(self._starts, row) - 1
+        return k, row - self._starts[k]
+
+    def blank(self) -> Flags:
+        """Return which cells are empty or blank."""
+        parts = [np.zeros(0, np.bool_)]
+        for text, bounds in self._blocks:
+            is_blank = bounds[1:] == bounds[:-1]
+            # Without any space in the block, only an empty cell is blank.
+            if SPACE.search(text):
+                for row, (start, stop) in enumerate(pairwise(bounds.tolist())):
+                    is_blank[row] |= text[start:stop].isspace()
+            parts.append(is_blank)
+        return np.concatenate(parts)
+
+    def _from(self, start: int) -> Iterator[str]:
+        """Yield the cells from a row on."""
+        k, row = self._place(start)
+        for text, bounds in self._blocks[k:]:
+            for first, last in pairwise(bounds[row:].tolist()):
+                yield text[first:last]
+            row = 0
 
 
 @dataclass(frozen=True)
@@ -88,10 +159,10 @@ class FileTable:
         columns: dict[str, Cells] = {}
         row_list = rows.tolist()
         for name, cells in self.columns.items():
-            if isinstance(cells, list):
-                columns[name] = [cells[row] for row in row_list]
-            else:
+            if isinstance(cells, np.ndarray):
                 columns[name] = cells[rows]
+            else:
+                columns[name] = [cells[row] for row in row_list]
         return replace(self, columns=columns, lines=self.lines[rows])
 
     def locate(self, line: int, column: str) -> str:
@@ -189,14 +260,29 @@ def texts(table: FileTable, name: str) -> list[str]:
     cells = table.columns[name]
     if isinstance(cells, list):
         return cells
+    if not isinstance(cells, np.ndarray):
+        return _shared(cells)
     if cells.dtype.kind == "f":
         return list(map(_plain, cells.tolist()))
     return list(map(str, cells.tolist()))
 
 
+def _shared(cells: Sequence[str]) -> list[str]:
+    """Return texts as a list in which equal ones that are not far apart are one object."""
+    recent_texts: dict[str, str] = {}
+    shared = []
+    for cell in cells:
+        shared.append(recent_texts.setdefault(cell, cell))
+        if len(recent_texts) > BLOCK:
+            recent_texts.clear()
+    return shared
+
+
 def empty(cells: Cells) -> Flags:
     """Return which cells are empty or blank."""
-    if isinstance(cells, list):
+    if isinstance(cells, TextCells):
+        return cells.blank()
+    if not isinstance(cells, np.ndarray):
         return np.array([not cell or cell.isspace() for cell in cells], np.bool_)
     if cells.dtype.kind == "f":
         return np.isnan(cells)
@@ -212,24 +298,18 @@ def numbers(
     and 0.
     """
     cells = table.columns[name]
-    if not isinstance(cells, list):
+    if isinstance(cells, np.ndarray):
         return cells.astype(np.float64), {}
     if yes_no:
         cells = list(map(_word_as_number, cells))
     has_text = ~empty(cells)
     if mask is not None:
         has_text &= mask
-    rows = np.flatnonzero(has_text)
     values = np.full(len(cells), np.nan)
+    if _fill_plain(values, cells, has_text):
+        return values, {}
+    rows = np.flatnonzero(has_text)
     texts_of_rows = [cells[row] for row in rows.tolist()]
-    joint_text = "".join(texts_of_rows)
-    # Python's float also accepts digits of other scripts and underscores; we do not.
-    if joint_text.isascii() and "_" not in joint_text:
-        try:
-            values[rows] = list(map(float, texts_of_rows))
-            return values, {}
-        except ValueError:
-            pass
     with_points = _decimal_points(texts_of_rows) if table.decimal_comma else None
     if with_points is not None:
         values[rows] = with_points
@@ -243,8 +323,27 @@ def numbers(
         if PLAIN_NUMBER.match(cell) or WORD_NUMBER.match(cell):
             values[row] = float(cell)
         else:
+            values[row] = np.nan
             problems[row] = table.problem(row, name, "type", "a number", cell, _number_hint(cell))
     return values, problems
+
+
+def _fill_plain(values: F64, cells: Sequence[str], has_text: Flags) -> bool:
+    """Enter the numbers of all cells with text; return whether all of them are plain numbers."""
+    for start in range(0, len(cells), BLOCK):
+        block = cells[start : start + BLOCK]
+        rows = np.flatnonzero(has_text[start : start + BLOCK])
+        if len(rows) < len(block):
+            block = [block[row] for row in rows.tolist()]
+        joint_text = "".join(block)
+        # Python's float also accepts digits of other scripts and underscores; we do not.
+        if not joint_text.isascii() or "_" in joint_text:
+            return False
+        try:
+            values[start + rows] = list(map(float, block))
+        except ValueError:
+            return False
+    return True
 
 
 def _decimal_points(cells: Sequence[str]) -> list[float] | None:
@@ -272,12 +371,12 @@ def strict_numbers(table: FileTable, name: str) -> F64:
 def flags(table: FileTable, name: str, rule: str) -> tuple[Flags, dict[int, Problem]]:
     """Return a column of the words of `YES_NO` or of 0 and 1; an empty cell is 0."""
     cells = table.columns[name]
-    if isinstance(cells, list):
-        words = {**YES_NO, "": False}
-        values = np.array([words.get(cell.strip().lower(), -1) for cell in cells], np.int8)
-    else:
+    if isinstance(cells, np.ndarray):
         values = np.where(cells == 1, 1, -1)
         values[empty(cells) | (cells == 0)] = 0
+    else:
+        words = {**YES_NO, "": False}
+        values = np.array([words.get(cell.strip().lower(), -1) for cell in cells], np.int8)
     problems = {}
     for row in np.flatnonzero(values < 0).tolist():
         problems[row] = table.problem(row, name, rule, "0 or 1", cells[row])

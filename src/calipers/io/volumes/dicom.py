@@ -28,6 +28,12 @@ import numpy as np
 from calipers.arrays import F64, Array
 from calipers.errors import InputError, UsageError
 from calipers.io.source import open_regular
+from calipers.io.volumes.dicom_syntax import (
+    DEFLATED,
+    require_better_decoder,
+    require_decoder,
+    transfer_syntax,
+)
 from calipers.io.volumes.volume import (
     Request,
     Volume,
@@ -44,8 +50,6 @@ from calipers.io.volumes.volume import (
     spacing_of,
 )
 
-# The transfer syntax Deflated Explicit VR Little Endian packs the header together with the pixels.
-DEFLATED = "1.2.840.10008.1.2.1.99"
 # The last numbers of the UIDs of transfer syntaxes that may be lossy (DICOM PS3.6, table A-1).
 LOSSY = ("4.50", "4.51", "4.81", "4.91", "4.93", "4.112", "4.203")
 # The only elements that are read: none of them names a patient.
@@ -299,11 +303,21 @@ def decode(file: BinaryIO, index: int | None = None) -> Array:
     import warnings
 
     from PIL import Image
+    from pydicom import dcmread
     from pydicom.pixels import pixel_array
 
     # An encapsulated picture may be larger than the header of the DICOM file claims.
     warnings.simplefilter("error", Image.DecompressionBombWarning)
-    return np.asarray(pixel_array(file, index=index))
+    syntax = transfer_syntax(file)
+    file.seek(0)
+    # pydicom looks for the pixels of a file before it unpacks it; its size was checked before.
+    source = dcmread(file) if syntax == DEFLATED else file
+    try:
+        return np.asarray(pixel_array(source, index=index))
+    except (RuntimeError, NotImplementedError) as error:
+        file.seek(0)
+        require_better_decoder(file, str(getattr(file, "name", "")))
+        raise error
 
 
 def samples_of(header: Any) -> int:
@@ -355,6 +369,8 @@ def open_series(request: Request) -> Volume:
     """
     file = request.file
     paths = _slices(request)
+    if len(paths) == 1 and _has_frames(replace(request, path=paths[0])):
+        return open_dicom(replace(request, path=paths[0]))
     # All headers before any pixel: a folder with two series is refused at once.
     headers = [header_of(replace(request, path=path)) for path in paths]
     first = headers[0][0]
@@ -392,6 +408,13 @@ def open_series(request: Request) -> Volume:
         codes=axis_codes(affine),
         parts=tuple(map(str, slice_paths)),
     )
+
+
+def _has_frames(request: Request) -> bool:
+    """Return whether a file is a volume by itself: a segmentation, or several frames."""
+    header, _ = header_of(request)
+    is_segmentation = str(header.get("SOPClassUID")) in (SEGMENTATION, LABEL_MAP)
+    return is_segmentation or frames_of(header, request.file) > 1
 
 
 def _slices(request: Request) -> list[Path]:
@@ -576,6 +599,8 @@ def open_segments(request: Request) -> Volume:
     affine = check_affine(affine, request.file)
     reader = partial(_read_segments, request.path, request.segment, dtype, flipped)
     note = f"{len(numbers)} segments; slices without a segment may be missing"
+    if request.segment is not None:
+        note = f"segment {request.segment}; slices without a segment may be missing"
     return Volume(
         file=request.file,
         format="dicom-seg",
@@ -586,6 +611,7 @@ def open_segments(request: Request) -> Volume:
         affine=affine,
         codes=axis_codes(affine),
         notes=(note,),
+        sparse=True,
     )
 
 
@@ -596,7 +622,10 @@ def _segmentation(path: Path) -> Any:
         raise UsageError(
             f'{path}: DICOM segmentations need highdicom: pip install "calipers[dicom]"'
         ) from None
-    return highdicom.seg.segread(path, lazy_frame_retrieval=True)
+    with open_regular(path, follow=True) as file:
+        is_deflated = transfer_syntax(file) == DEFLATED
+    # Single frames cannot be found in a deflated file.
+    return highdicom.seg.segread(path, lazy_frame_retrieval=not is_deflated)
 
 
 def _ras_affine(affine: F64, depth: int) -> tuple[bool, F64]:
@@ -648,7 +677,7 @@ def header_of(request: Request) -> tuple[Any, PixelEncoding]:
                 "labels without losses", rule="lossy", file=request.file, value=name, hint=hint
             )
         header, length = _elements(file)
-    return header, PixelEncoding(bool(syntax.is_compressed), length)
+    return header, PixelEncoding(bool(syntax.is_compressed) or syntax == DEFLATED, length)
 
 
 def _elements(file: BinaryIO) -> tuple[Any, int | None]:
@@ -669,46 +698,6 @@ def _elements(file: BinaryIO) -> tuple[Any, int | None]:
     header = read_partial(file, at_pixels, specific_tags=[Tag(name) for name in ELEMENTS])
     stated = lengths and lengths[0] != UNSTATED
     return header, lengths[0] if stated else None
-
-
-def require_decoder(file: BinaryIO, name: str) -> tuple[Any, str]:
-    """Return the transfer syntax of a file and its name in words, or raise if its pixels cannot be
-    decoded here.
-    """
-    syntax, ready, words = syntax_of(file)
-    if not ready:
-        hint = (
-            "convert it to an uncompressed transfer syntax, "
-            "or install a decoder (pip install pylibjpeg[all])"
-        )
-        expected = "a transfer syntax with a decoder"
-        raise InputError(expected, rule="volume-codec", file=name, value=words, hint=hint)
-    return syntax, words
-
-
-def syntax_of(file: BinaryIO) -> tuple[Any, bool, str]:
-    """Return the transfer syntax of a file, whether its pixels can be decoded here, and its name in
-    words.
-
-    A deflated file could unpack to any size and counts as one that cannot be decoded. The name of a
-    registered syntax is a word of the standard; any other text is the file's own and is not quoted.
-    """
-    from pydicom.filereader import read_dataset, read_preamble
-    from pydicom.pixels import get_decoder
-
-    # Only the group of the file meta information is parsed (group 2), which is never packed.
-    read_preamble(file, False)
-    meta = read_dataset(file, False, True, stop_when=lambda tag, vr, length: tag.group != 2)
-    syntax = meta.TransferSyntaxUID
-    file.seek(0)
-    try:
-        ready = syntax != DEFLATED and get_decoder(syntax).is_available
-    except NotImplementedError:
-        ready = False
-    name = "unknown"
-    if syntax.is_transfer_syntax and syntax.name != syntax:
-        name = syntax.name
-    return syntax, ready, name
 
 
 def numbers_of(element: Any, count: int) -> tuple[float, ...] | None:

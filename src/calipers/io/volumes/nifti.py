@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,7 @@ def open_nifti(request: Request) -> Volume:
     """
     file = request.file
     header, voxels, notes = _checked_voxels(request)
+    voxels = _chosen_channel(voxels, request.channel, file)
     size, shape = voxels.size, voxels.size[::-1]
     affine, spacing = _place(header, size[:3], file)
     dtype = voxels.stored.newbyteorder("=")
@@ -95,6 +96,7 @@ def open_nifti(request: Request) -> Volume:
         affine=affine,
         codes=codes,
         notes=tuple(notes),
+        channel=request.channel,
     )
 
 
@@ -117,6 +119,7 @@ class _Voxels:
     stored: np.dtype[Any]
     slope: float
     inter: float
+    is_last: bool = True  # whether the file ends with these voxels
 
     @property
     def scaled(self) -> bool:
@@ -191,18 +194,47 @@ def _size(header: Any, file: str, most: int) -> tuple[tuple[int, ...], list[str]
         raise broken_file(file, dim[0], "one to seven axes")
     size = tuple(dim[1 : 1 + dim[0]])
     # Maps with an axis of classes have it fourth, behind x, y and z.
+    # Vectors of ITK have them fifth, behind one point in time.
+    if most == 4 and len(size) == 5 and size[3] == 1 and size[4] != 1:
+        return (*size[:3], size[4]), []
     if most == 4 and any(n != 1 for n in size[3:4]) and all(n == 1 for n in size[4:]):
         if len(size) == 4:
             return size, []
         return size[:4], [f"axes of length one after the fourth were dropped: {shape_text(size)}"]
     if any(n != 1 for n in size[3:]):
-        hint = "one volume per file: split channels and time points"
+        hint = "one volume per file: split channels and time points; maps choose a channel with "
+        hint += "--channel N (channel=N)"
         raise InputError(
             "two or three axes", rule="volume-shape", file=file, value=shape_text(size), hint=hint
         )
     if len(size) <= 3:
         return size, []
     return size[:3], [f"axes of length one after the third were dropped: {shape_text(size)}"]
+
+
+def _chosen_channel(voxels: _Voxels, channel: int | None, file: str) -> _Voxels:
+    """Return one channel of voxels with four axes; channels follow each other in the file."""
+    if channel is None:
+        return voxels
+    if len(voxels.size) < 4:
+        raise InputError(
+            "channels along a fourth axis",
+            rule="volume-channels",
+            file=file,
+            value=shape_text(voxels.size),
+        )
+    count = voxels.size[3]
+    if channel >= count:
+        raise InputError(
+            f"a channel from 0 to {count - 1}", rule="volume-channels", file=file, value=channel
+        )
+    length = math.prod(voxels.size[:3]) * voxels.stored.itemsize
+    return replace(
+        voxels,
+        offset=voxels.offset + channel * length,
+        size=voxels.size[:3],
+        is_last=channel == count - 1,
+    )
 
 
 def _voxels(header: Any, size: tuple[int, ...], packed: bool, file: str) -> _Voxels:
@@ -296,8 +328,8 @@ def _values(path: Path, voxels: _Voxels, start: int, count: int) -> Array:
     """Return the voxels of ``count`` bytes from ``start`` on, scaled."""
     start += voxels.offset
     if voxels.packed:
-        # The checksum is behind the last voxel: a single slice does without it.
-        is_last = start + count == voxels.end
+        # The checksum is behind the last voxel: a single slice or channel does without it.
+        is_last = voxels.is_last and start + count == voxels.end
         raw = read_gzip(path, 0, start, count, verify=is_last)
     else:
         raw = read_stored(path, start, count)

@@ -11,22 +11,26 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
+
 from calipers import errors, registry
+from calipers.arrays import Array
 from calipers.errors import InputError
-from calipers.io.source import open_regular, require_file
+from calipers.io.source import PICKLES, open_regular, require_file
 from calipers.io.volumes.volume import (
     DEFAULT,
-    PICKLES,
     Limits,
     Request,
     Role,
     Volume,
     VolumeReader,
     guarded,
+    shape_text,
 )
 
 HEAD = 4096  # bytes by which a format is recognised
@@ -37,6 +41,8 @@ def open_volume(
     *,
     member: str | None = None,
     segment: int | None = None,
+    channel: int | None = None,
+    dimensions: int = 3,
     role: Role = "map",
     limits: Limits = DEFAULT,
 ) -> Volume:
@@ -53,6 +59,11 @@ def open_volume(
     segment
         The number of a segment of a DICOM segmentation; None: all, each voxel with the number of
         its segment.
+    channel
+        The number of a channel, from 0, of a file with a channel axis: the first one of an array
+        ``c, [z, ]y, x``, the last one of NIfTI.
+    dimensions
+        The number of axes of a volume without that of channels.
     role
         What the voxels are. Lossy formats are refused for labels; images may have colours, which
         become grey.
@@ -65,7 +76,9 @@ def open_volume(
         The file has none of these formats, is broken or too large, or has an invalid geometry.
     """
     where = Path(errors.path("path", path))
-    request = Request(where, role, member, segment, limits)
+    if channel is not None:
+        limits = replace(limits, axes=4)
+    request = Request(where, role, member, segment, channel, limits)
     reader = _reader_of(where)
     with guarded(request.file):
         volume = reader.open(request)
@@ -73,7 +86,26 @@ def open_volume(
     with registry.blaming("volume format", reader.name):
         if not isinstance(volume, Volume):
             raise TypeError(f"open() gave {type(volume).__name__}, no Volume")
-    return volume
+    return volume if channel is None else _channel_of(volume, channel, dimensions)
+
+
+def _channel_of(volume: Volume, channel: int, dimensions: int) -> Volume:
+    """Return one channel of a volume; one that its reader chose already has no axis for it."""
+    if volume.channel == channel:
+        return volume
+    shape = volume.shape
+    if len(shape) != dimensions + 1 or channel >= shape[0]:
+        raise InputError(
+            f"an array with channels first, {dimensions + 1} axes, and a channel {channel}",
+            rule="volume-channels",
+            file=volume.file,
+            value=shape_text(shape),
+        )
+    return replace(volume, shape=shape[1:], reader=lambda: volume.read()[channel], channel=channel)
+
+
+def _read_channel(volume: Volume, channel: int) -> Array:
+    return np.asarray(volume.read()[channel])
 
 
 def volume_readers() -> Iterator[VolumeReader]:

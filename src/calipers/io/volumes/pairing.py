@@ -18,22 +18,27 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 from calipers.errors import InputError, UsageError, did_you_mean, raise_problems
-from calipers.io.source import InputFile, list_files, open_source, require_file
+from calipers.io.source import PICKLES, InputFile, list_files, open_source, require_file
 from calipers.io.tables.delimited import decode
 from calipers.io.tables.table import open_table, texts
+from calipers.io.volumes.datasets import channel_number
 from calipers.io.volumes.open import extensions, open_volume, stem_of
+from calipers.io.volumes.placing import common_grid, placed
 from calipers.io.volumes.samples import Pairing, SampleFiles, check_pair, check_resize
-from calipers.io.volumes.volume import DEFAULT, PICKLES, Limits, Volume
+from calipers.io.volumes.volume import DEFAULT, Limits, Volume
 
 # A csv or tsv is a list of paths here, never a volume.
 LISTS = (".txt", ".lst", ".csv", ".tsv")
 SLOT = "{name}"
+# How nnU-Net names the channels of an image, and the archive of its softmax.
+OF_NNUNET = ("plans.json", "dataset.json", ".pkl")  # files beside its predictions
+CHANNEL, FIRST_CHANNEL, ARCHIVE = re.compile(r"_\d{4}$"), "_0000", ".npz"
 Matcher = Callable[[str], str | None]
 
 BOUNDARY = re.compile(r"[_\-. /]")
@@ -68,7 +73,7 @@ def read_maps(
         A table with a row per sample: patient, centre, any column.
     choices
         Further arguments of `calipers.io.volumes.pairing.pair`: ``pattern``, ``reference_pattern``,
-        ``missing``, ``resize``, ``member``.
+        ``missing``, ``resize``, ``member``, ``segment``, ``channel``.
 
     Examples
     --------
@@ -95,6 +100,8 @@ class _Options:
     member: str | None
     resize: str | None
     limits: Limits
+    segment: int | None
+    channel: int | None
 
 
 def pair(
@@ -108,6 +115,8 @@ def pair(
     missing: str = "error",
     resize: str | None = None,
     member: str | None = None,
+    segment: int | None = None,
+    channel: int | str | None = None,
     limits: Limits = DEFAULT,
 ) -> Pairing:
     """Pair label volumes with the maps of one or more models, and check all headers before a voxel
@@ -134,6 +143,11 @@ def pair(
         to them when they are loaded.
     member
         The array of npz archives that hold several.
+    segment
+        The only segment of DICOM segmentations that is read.
+    channel
+        The channel of maps that have several: its number from 0, or its name in the
+        ``dataset.json`` of nnU-Net, in the folder of the maps or of the references, or above one.
 
     Returns
     -------
@@ -155,7 +169,9 @@ def pair(
     map_files: dict[str, SampleList] = {}
     for model, source in sources.items():
         columns = (model, "prediction", "path", "file")
-        own_files = list_samples(_path(source), "predictions", patterns[model], columns)
+        own_files = list_samples(
+            _path(source), "predictions", patterns[model], columns, softmax=channel is not None
+        )
         map_files[model] = _under_reference_name(own_files, reference_files)
         notes += own_files.notes
     # Images only make pictures, so a sample may lack one; a note counts those.
@@ -165,13 +181,20 @@ def pair(
             _path(images), "images", image_pattern, ("image", "path", "file")
         )
         notes += image_files.notes
-    names, name_notes = _names(reference_files, map_files, missing)
+    names, name_notes = paired_names(reference_files, map_files, missing)
     notes += name_notes
     if image_files is not None:
         without = sum(name not in image_files.files for name in names)
         if without:
             notes.append(f"{without} of {len(names)} samples have no image")
-    options = _Options(member, resize, limits)
+    number = channel
+    if isinstance(channel, str):
+        folders = [_path(source) for source in (*sources.values(), references)]
+        number, note = channel_number(channel, folders)
+        notes += note
+    if number is not None and int(number) < 0:
+        raise UsageError(f"channels count from 0, got {number}")
+    options = _Options(member, resize, limits, segment, None if number is None else int(number))
     return _open_all(names, reference_files, map_files, image_files, options, notes)
 
 
@@ -203,10 +226,16 @@ def _under_reference_name(own_files: SampleList, references: SampleList) -> Samp
     return SampleList(own_files.source, {name: path}, own_files.notes, True)
 
 
-def _names(
-    references: SampleList, predictions: Mapping[str, SampleList], missing: str
+def paired_names(
+    references: SampleList,
+    predictions: Mapping[str, SampleList],
+    missing: str,
+    allowing: str = "--missing empty or --missing skip (missing='empty' in Python) allows it",
 ) -> tuple[list[str], list[str]]:
-    """Return the names of the samples that are used, and notes on those that are not."""
+    """Return the names of the samples that are used, and notes on those that are not.
+
+    ``allowing`` is the hint that names the option for missing predictions.
+    """
     names, notes = list(references.files), []
     for model, one in predictions.items():
         unpredicted = [name for name in references.files if name not in one.files]
@@ -218,7 +247,7 @@ def _names(
             or (unpredicted and missing == "error")
             or len(unpredicted) == len(references.files)
         ):
-            raise _unpaired(model, references, one, unpredicted, extra)
+            raise _unpaired(model, references, one, (unpredicted, extra), allowing)
         if unpredicted:
             what = "count as empty" if missing == "empty" else "are skipped"
             notes.append(
@@ -240,9 +269,11 @@ def _unpaired(
     model: str,
     references: SampleList,
     predictions: SampleList,
-    unpredicted: Sequence[str],
-    extra: Sequence[str],
+    alone: tuple[Sequence[str], Sequence[str]],
+    allowing: str,
 ) -> InputError:
+    """Return the error on names without a partner: of references, and of predictions."""
+    unpredicted, extra = alone
     value = (
         f"{len(unpredicted)} references without prediction, "
         f"{len(extra)} predictions without reference"
@@ -257,7 +288,7 @@ def _unpaired(
     if hint:
         lines.append(hint)
     elif unpredicted and not extra:
-        lines.append("missing='empty' or 'skip' allows it")
+        lines.append(allowing)
     return InputError(
         f"a prediction of {model} for every reference, by name",
         rule="unpaired",
@@ -309,17 +340,48 @@ def _sample(
     images: SampleList | None,
     options: _Options,
 ) -> SampleFiles:
-    labels = open_volume(references.files[name], role="labels", limits=options.limits)
+    segment, limits = options.segment, options.limits
+    labels = open_volume(references.files[name], role="labels", segment=segment, limits=limits)
     maps: dict[str, Volume | None] = {}
     for model, one in predictions.items():
         path = one.files.get(name)
         maps[model] = None
         if path is not None:
-            maps[model] = open_volume(path, member=options.member, limits=options.limits)
+            maps[model] = open_volume(
+                path,
+                member=options.member,
+                segment=segment,
+                channel=options.channel,
+                dimensions=labels.dimensions,
+                limits=limits,
+            )
     image = None
     if images is not None and name in images.files:
-        image = open_volume(images.files[name], role="image", limits=options.limits)
-    return SampleFiles(name, labels, maps, image, resize=options.resize)
+        image = open_volume(images.files[name], role="image", limits=limits)
+    return SampleFiles(name, *_on_one_grid(labels, maps, image, limits), resize=options.resize)
+
+
+def _on_one_grid(
+    labels: Volume, maps: Mapping[str, Volume | None], image: Volume | None, limits: Limits
+) -> tuple[Volume, dict[str, Volume | None], Volume | None]:
+    """Put volumes that lack empty slices on the grid of their image, or of a volume that lacks
+    none, or on one that holds all of them.
+    """
+    volumes = [labels, *(volume for volume in maps.values() if volume is not None)]
+    if not any(volume.sparse for volume in volumes):
+        return labels, dict(maps), image
+    whole = [volume for volume in (image, *volumes) if volume is not None and not volume.sparse]
+    if whole:
+        grid = whole[0]
+    else:
+        grid = labels
+        for other in volumes[1:]:
+            # Sparse as before, so that the next one may extend it further.
+            grid = replace(common_grid(grid, other, limits), sparse=True)
+    placed_maps: dict[str, Volume | None] = {}
+    for model, volume in maps.items():
+        placed_maps[model] = None if volume is None else placed(volume, grid)
+    return placed(labels, grid), placed_maps, image
 
 
 def _check_sample(
@@ -362,7 +424,12 @@ class SampleList:
 
 
 def list_samples(
-    source: Path, role: str, pattern: str | None = None, columns: tuple[str, ...] = ()
+    source: Path,
+    role: str,
+    pattern: str | None = None,
+    columns: tuple[str, ...] = (),
+    *,
+    softmax: bool = False,
 ) -> SampleList:
     """Return the files of a folder, a list, or one file.
 
@@ -372,13 +439,17 @@ def list_samples(
     it is the part of that path that matches ``{name}``. The slices of a DICOM series in a folder of
     their own are one sample, named like the folder. A list holds paths, relative to itself or
     absolute; the user wrote them, so they may lead anywhere.
+
+    As nnU-Net names files, ``case_0000`` is the first channel of the image ``case`` where all
+    images end so. In a folder of its predictions ``case.npz`` beside ``case.nii.gz`` holds the
+    softmax, and is read instead of it only if ``softmax`` says so.
     """
     if pattern is not None and pattern.count(SLOT) < 1:
         raise UsageError(
             f"a pattern needs {SLOT} in place of the sample's name, such as '{SLOT}_seg.nii.gz'"
         )
     if source.is_dir():
-        return _in_folder(source, role, pattern)
+        return _in_folder(source, role, pattern, softmax)
     if source.name.lower().endswith(LISTS):
         return _in_list(source, pattern, columns)
     require_file(source)
@@ -386,13 +457,20 @@ def list_samples(
     return SampleList(str(source), {unicodedata.normalize("NFC", base): str(source)}, single=True)
 
 
-def _in_folder(folder: Path, role: str, pattern: str | None) -> SampleList:
+def _in_folder(folder: Path, role: str, pattern: str | None, softmax: bool) -> SampleList:
     listing = list_files(folder, holds=role)
     paths, others = _volumes(listing.files)
     if not paths:
         raise _nothing(folder, role, listing.files)
+    n_paths = len(paths)
+    # Elsewhere two files of one name are a mistake.
+    if any(name.endswith(OF_NNUNET) for name in listing.files):
+        paths = _without_twins(paths, softmax)
+    if role == "images" and pattern is None:
+        paths, pattern = _first_channels(paths)
     files, strange = _by_name(paths.items(), _matcher(pattern), str(folder))
     counts = {
+        "other files of the same case were not read": n_paths - len(paths),
         "files of other kinds were not read": others,
         f"files do not match the pattern {pattern!r}": strange,
         "links out of the folder were not followed": listing.left,
@@ -426,6 +504,31 @@ def _volumes(files: Mapping[str, str]) -> tuple[dict[str, str], int]:
         else:
             others += 1
     return volumes, others
+
+
+def _without_twins(paths: Mapping[str, str], softmax: bool) -> dict[str, str]:
+    """Leave out one of ``case.npz``, the softmax, and ``case.nii.gz``, the labels, of nnU-Net."""
+    archives = {stem_of(name) for name in paths if name.lower().endswith(ARCHIVE)}
+    labels = {stem_of(name) for name in paths if not name.lower().endswith(ARCHIVE)}
+    twins = archives & labels
+    rest = {}
+    for name, path in paths.items():
+        if stem_of(name) not in twins or name.lower().endswith(ARCHIVE) == softmax:
+            rest[name] = path
+    return rest
+
+
+def _first_channels(paths: Mapping[str, str]) -> tuple[dict[str, str], str | None]:
+    """Return the first channel of every image, if all are named like channels, and the pattern
+    of their names.
+    """
+    if not all(CHANNEL.search(stem_of(name) or name) for name in paths):
+        return dict(paths), None
+    firsts = {}
+    for name, path in paths.items():
+        if (stem_of(name) or name).endswith(FIRST_CHANNEL):
+            firsts[name] = path
+    return (firsts, SLOT + FIRST_CHANNEL) if firsts else (dict(paths), None)
 
 
 def _by_name(
@@ -565,7 +668,22 @@ def _table_rows(opened: InputFile, columns: tuple[str, ...]) -> tuple[list[str],
 
 
 def proposal(references: Mapping[str, str], predictions: Mapping[str, str]) -> str:
-    """Return a hint for two sets of names (name -> path) that do not pair; empty if there is none.
+    """Return a hint for names (name -> path) that do not pair; empty if there is none."""
+    patterns, most_equal = proposed_patterns(references, predictions)
+    if patterns:
+        options = [f'{option}="{pattern}"' for option, pattern in patterns.items()]
+        return f"{most_equal} names would pair with {' and '.join(options)}"
+    reference_names = {_folded(name) for name in references}
+    equal = len(reference_names & {_folded(name) for name in predictions})
+    if equal > most_equal:
+        return f"{equal} names would pair without regard to case: rename them"
+    return ""
+
+
+def proposed_patterns(
+    references: Mapping[str, str], predictions: Mapping[str, str]
+) -> tuple[dict[str, str], int]:
+    """Return the patterns by which most names pair, as keywords of `pair`, and how many then do.
 
     Prefixes and suffixes that all names of a side share are removed at their boundaries (``_ - .
     /`` and space), on both sides; the shortest such pieces that make most names equal are proposed.
@@ -581,20 +699,14 @@ def proposal(references: Mapping[str, str], predictions: Mapping[str, str]) -> s
             if equal > most_equal:
                 most_equal = equal
                 reference_pieces, prediction_pieces = ours, theirs
-    options = []
+    patterns = {}
     for option, pieces, paths in (
         ("reference_pattern", reference_pieces, references),
         ("pattern", prediction_pieces, predictions),
     ):
         if any(pieces):
-            options.append(f'{option}="{pieces[0]}{{name}}{pieces[1]}{_extension(paths)}"')
-    if options:
-        return f"{most_equal} names would pair with {' and '.join(options)}"
-    reference_names = {_folded(name) for name in references}
-    equal = len(reference_names & {_folded(name) for name in predictions})
-    if equal > most_equal:
-        return f"{equal} names would pair without regard to case: rename them"
-    return ""
+            patterns[option] = f"{pieces[0]}{{name}}{pieces[1]}{_extension(paths)}"
+    return patterns, most_equal
 
 
 def _folded(name: str) -> str:

@@ -27,6 +27,7 @@ from calipers.arrays import F64, Array
 from calipers.data.cohort import FileIntake, Intake
 from calipers.data.maps import Sample
 from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.io.volumes.object_scores import PredictedLabels
 from calipers.io.volumes.values import Meaning, as_labels, as_map, normalisations
 from calipers.io.volumes.volume import TOLERANCE, Volume, axis_codes, corner_distance, shape_text
 
@@ -53,6 +54,7 @@ class SampleFiles:
         label_values: Meaning = "binary",
         normalise: str | Mapping[str, str] = "none",
         resize: str | None = None,
+        predicted: PredictedLabels | None = None,
     ) -> Sample:
         """Return the sample with its voxels.
 
@@ -65,6 +67,8 @@ class SampleFiles:
         resize
             How maps are resized to the shape of the labels; None: as chosen when the files were
             paired.
+        predicted
+            What predictions mean if they are label volumes; None: they are maps of scores.
 
         Notes
         -----
@@ -76,10 +80,17 @@ class SampleFiles:
         check_resize(how)
         labels = as_labels(self.labels.read(), label_values, file=self.labels.file)
         normalise_of, maps = normalisations(normalise, self.maps), {}
+        objects = {}
         for model, volume in self.maps.items():
-            maps[model] = self._map(volume, normalise_of[model], how)
+            if predicted is None:
+                maps[model] = self._map(volume, normalise_of[model], how)
+                continue
+            voxels, file = np.zeros(self.labels.shape, np.uint8), self.name
+            if volume is not None:
+                voxels, file = resize_labels(volume, self.labels.shape, how), volume.file
+            maps[model], objects[model] = predicted.of(voxels, model, self.name, file)
         image = None if self.image is None else self.image.read()
-        return Sample(self.name, labels, maps, self._spacing(), self.groups, image)
+        return Sample(self.name, labels, maps, self._spacing(), self.groups, image, objects)
 
     def _spacing(self) -> tuple[float, ...] | None:
         """Return the spacing of the labels, else of the first map on their grid that has one."""
@@ -126,26 +137,27 @@ class Pairing(Sequence[SampleFiles]):
         """The names of the models."""
         return tuple(self.samples[0].maps) if self.samples else ()
 
-    def intake(self, number: int, notes: Mapping[str, Sequence[str]]) -> Intake:
+    def intake(self, names: Sequence[str], notes: Mapping[str, Sequence[str]]) -> Intake:
         """Return the account of the files: one entry for all references, one for all maps of each
         model.
 
-        ``number`` samples were used; ``notes`` are those of every model. The hash of an entry is
+        The samples ``names`` were used; ``notes`` are those of every model. The hash of an entry is
         that of the names and hashes of its files.
         """
-        counts = (len(self), number)
         # Samples that tuned a threshold are not evaluated; the account says where they went.
-        quarantine = {"tuning": len(self) - number} if number < len(self) else {}
+        used = [sample for sample in self.samples if sample.name in set(names)]
         labels = [sample.labels for sample in self.samples]
-        files = [_account(labels, "references", counts, quarantine, self.notes)]
+        files = [_account(labels, "references", len(used), self.notes)]
         for model in self.models:
-            maps = []
-            for sample in self.samples:
-                volume = sample.maps[model]
-                if volume is not None:
-                    maps.append(volume)
-            role = f"predictions of {model}"
-            files.append(_account(maps, role, counts, quarantine, notes[model]))
+            maps = [sample.maps[model] for sample in self.samples]
+            is_used = [sample.maps[model] is not None for sample in used]
+            account = _account(
+                [volume for volume in maps if volume is not None],
+                f"predictions of {model}",
+                sum(is_used),
+                notes[model],
+            )
+            files.append(replace(account, assumed_empty=len(used) - sum(is_used)))
         return Intake((*files, *self.tables))
 
     def with_groups(self, table: str | PathLike[str], *, lenient: bool = False) -> Pairing:
@@ -179,14 +191,9 @@ class Pairing(Sequence[SampleFiles]):
         return replace(self, samples=tuple(samples), notes=notes, tables=(*self.tables, intake))
 
 
-def _account(
-    volumes: Sequence[Volume],
-    role: str,
-    counts: tuple[int, int],
-    quarantine: Mapping[str, int],
-    notes: Sequence[str],
-) -> FileIntake:
-    """Return the account of the files of one role; ``counts`` are the samples read and used."""
+def _account(volumes: Sequence[Volume], role: str, n_used: int, notes: Sequence[str]) -> FileIntake:
+    """Return the account of the files of one role; those that are not used tuned a threshold."""
+    n_tuning = len(volumes) - n_used
     # One entry for a thousand files: their common folder, and a hash over names and hashes, so that
     # a renamed or exchanged file changes it.
     names = [volume.file for volume in volumes]
@@ -199,9 +206,9 @@ def _account(
         file=folder,
         role=role,
         format=formats,
-        read=counts[0],
-        used=counts[1],
-        quarantined=quarantine,
+        read=len(volumes),
+        used=n_used,
+        quarantined={"tuning": n_tuning} if n_tuning else {},
         sha256=hashlib.sha256(hashes.encode("utf-8", "surrogateescape")).hexdigest(),
         bytes=sum(volume.bytes for volume in volumes),
         notes=tuple(notes),
@@ -279,6 +286,17 @@ def resize_map(array: Array, shape: tuple[int, ...], how: str) -> Array:
     return np.asarray(result).reshape(shape)
 
 
+def resize_labels(volume: Volume, shape: tuple[int, ...], how: str | None) -> Array:
+    """Return the voxels of a label volume with another shape over the same extent."""
+    voxels = volume.read()
+    if how is None or voxels.shape == shape:
+        return voxels
+    if how != "nearest":
+        raise UsageError("label volumes are resized with nearest: values in between mean nothing")
+    # Floats hold whole numbers exactly up to 2^53, which is more than any label.
+    return resize_map(voxels.astype(np.float64), shape, how)
+
+
 def _shapes_differ(reference: Volume, prediction: Volume) -> InputError:
     return InputError(
         f"the shape of {reference.file}, {shape_text(reference.shape)}",
@@ -304,7 +322,7 @@ def _shape_hint(reference: tuple[int, ...], prediction: tuple[int, ...]) -> str:
             return f"{prediction[-1]} channels last? Save the one with the scores"
     if len(prediction) != len(reference):
         return "one has two axes and the other has three"
-    return "to resample maps to the shape of the labels, pass resize='nearest' or 'linear'"
+    return "to resample maps to the shape of the labels: --resize nearest or linear (resize=)"
 
 
 def _check_affines(

@@ -31,13 +31,14 @@ from calipers.results.files import write_atomically
 
 MEANINGS = ("binary", "nonzero", "instances")
 Meaning = str | Sequence[int]
-NORMALISATIONS = ("none", "minmax", "sigmoid", "clip", "uint8", "uint16", "rank")
+NORMALISATIONS = ("none", "minmax", "sigmoid", "odds", "clip", "uint8", "uint16", "rank")
 # Distinct values quoted in a message.
 SHOWN = 10
 # Instances are numbered in int32.
 LARGEST = 2**31 - 1
 DIVISORS = {"uint8": 255, "uint16": 65_535}
 PERCENT = 100
+MOST_LABELS = 20  # whole numbers up to here are rather labels than pixels of a picture
 
 SUFFIXES = (".npy", ".npz", ".png", ".tif", ".tiff", ".nii", ".nii.gz")
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # zip archives have dates; always this one
@@ -91,7 +92,10 @@ def as_labels(array: Array, meaning: Meaning = "binary", *, file: str = "<arrays
     # Two values are binary whatever the second is: 1 and 255 are both usual.
     foreground = values != 0
     if not ((values == highest) | ~foreground).all():
-        hint = "declare their meaning: foreground values such as 1,3, or nonzero, or instances"
+        hint = (
+            "declare their meaning: foreground values such as 1,3 (--mask-values), or nonzero, or "
+            "instances (--labels)"
+        )
         if highest == 255:
             hint += "; if the edges were smoothed, save the mask without smoothing"
         raise InputError(
@@ -113,9 +117,11 @@ def as_map(array: Array, normalise: str = "none", *, file: str = "<arrays>") -> 
         Scores ``[z, ]y, x``.
     normalise
         ``"none"``: they are in [0, 1] already. ``"minmax"``: scaled by the extremes of this sample;
-        a constant map becomes 0. ``"sigmoid"``: the sigmoid of logits. ``"clip"``: values outside
-        are set to 0 or 1. ``"uint8"``, ``"uint16"``: divided by 255 or 65,535. ``"rank"``: average
-        rank among the voxels of this sample, from 0 to 1; a constant map becomes 0.5.
+        a constant map becomes 0. ``"sigmoid"``: the sigmoid of logits. ``"odds"``: s / (1 + s) of
+        scores from 0 to infinity; order and zeros stay, in all samples alike. ``"clip"``: values
+        outside are set to 0 or 1. ``"uint8"``, ``"uint16"``: divided by 255 or 65,535.
+        ``"rank"``: average rank among the voxels of this sample, from 0 to 1; a constant map
+        becomes 0.5.
 
     Returns
     -------
@@ -148,6 +154,8 @@ def as_map(array: Array, normalise: str = "none", *, file: str = "<arrays>") -> 
     scores = array.astype(exact, copy=False)
     if normalise == "sigmoid":
         return _sigmoid(scores)
+    if normalise == "odds":
+        return _from_odds(scores, file)
     return np.clip(scores, 0, 1) if normalise == "clip" else scores
 
 
@@ -232,6 +240,11 @@ def _check_range(array: Array, file: str) -> None:
 def _likely(array: Array, lowest: float, highest: float) -> str:
     """Return a hint on values outside [0, 1]: pixels of a picture, percentages or logits."""
     if array.dtype.kind in "ui" and lowest >= 0:
+        if highest <= MOST_LABELS:
+            return (
+                "if these are labels, pass predictions='labels' or 'instances' (--predictions); "
+                "else name a normalisation"
+            )
         likely = "uint16" if highest > 255 else "uint8"
         return f"normalise with {likely} (divides by {DIVISORS[likely]:,})"
     # Up to 10 the values may as well be logits or ratios.
@@ -239,7 +252,7 @@ def _likely(array: Array, lowest: float, highest: float) -> str:
         return "if these are percentages, divide by 100 in the files; else name a normalisation"
     if lowest < 0:
         return "if these are logits, normalise with sigmoid; else name another normalisation"
-    return "name a normalisation"
+    return "odds keeps the order of any scores from 0 on; else name another normalisation"
 
 
 def _divided(array: Array, divisor: int, file: str) -> Array:
@@ -279,6 +292,15 @@ def _sigmoid(logits: Array) -> Array:
     small = np.exp(-np.abs(logits))  # never overflows
     scores = np.where(logits >= 0, 1 / (1 + small), small / (1 + small))
     return scores.astype(logits.dtype, copy=False)
+
+
+def _from_odds(odds: Array, file: str) -> Array:
+    if odds.min(initial=0) < 0:
+        value = f"{odds.min():.6g} to {odds.max():.6g}"
+        raise InputError("scores from 0 on", rule="score-range", file=file, value=value)
+    # In float64, where few large scores become equal.
+    wide = odds.astype(np.float64)
+    return wide / (1.0 + wide)
 
 
 def _ranks(array: Array) -> NDArray[np.float64]:

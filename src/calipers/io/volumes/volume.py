@@ -42,9 +42,6 @@ Role = Literal["labels", "map", "image"]
 DEFLATE = 1032
 SLACK = 4096  # bytes of headers that the comparison allows for
 
-# A pickle runs whatever program is stored in it.
-PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")  # never opened
-
 GZIP_MARK = b"\x1f\x8b"
 # Bytes that are unpacked at a time.
 STEP = 1 << 22
@@ -83,6 +80,7 @@ class Request:
     role: Role = "map"
     member: str | None = None  # of an archive
     segment: int | None = None  # of a DICOM segmentation
+    channel: int | None = None  # of a file whose first axis counts channels
     limits: Limits = DEFAULT
 
     @property
@@ -110,6 +108,8 @@ class Volume:
     codes: str | None = None
     notes: tuple[str, ...] = ()
     parts: tuple[str, ...] = field(default=(), repr=False)  # files of a series; empty = one file
+    channel: int | None = None  # the only channel of its file that this is
+    sparse: bool = False  # whether slices without anything in them may be missing
 
     @property
     def dimensions(self) -> int:
@@ -201,7 +201,7 @@ def check_extent(shape: tuple[int, ...], each: int, file: str, limits: Limits) -
     """
     if not 2 <= len(shape) <= limits.axes:
         expected = "two or three axes" if limits.axes == 3 else f"two to {limits.axes} axes"
-        hint = f"one channel or time point per file, {expected}"
+        hint = f"one channel or time point per file, {expected}; maps choose one with --channel N"
         raise InputError(
             expected, rule="volume-shape", file=file, value=shape_text(shape), hint=hint
         )

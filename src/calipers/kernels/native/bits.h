@@ -39,4 +39,17 @@ inline uint64_t packed(const uint8_t* flags) {
     return word;
 }
 
+// Eight bits as eight bytes that are 0 or 255: bit k becomes byte k in memory.
+inline uint64_t spread(uint8_t bits) {
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    constexpr uint64_t of_byte = 0x0102040810204080u;
+#else
+    constexpr uint64_t of_byte = 0x8040201008040201u;
+#endif
+    constexpr uint64_t each = 0x0101010101010101u;
+    const uint64_t chosen = (bits * each) & of_byte;
+    // adding 127 carries every byte that is not zero into its highest bit; 128 itself has it already
+    return ((((chosen & (0x7f * each)) + 0x7f * each) | chosen) >> 7 & each) * 0xff;
+}
+
 }  // namespace calipers

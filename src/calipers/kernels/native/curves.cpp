@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "bits.h"
 #include "kinds.h"
 
 namespace calipers {
@@ -58,68 +59,75 @@ void radix_sort(Entry* entries, int64_t n, std::vector<Entry>& spare) {
     if (from != entries) std::copy(from, from + n, entries);
 }
 
-// All views of one class: walks down the ranking and notes the operating point of every hit.
+// An operating point: the hits and all counted predictions down to it.
+struct Point {
+    int32_t hits, every;
+};
+using Points = std::vector<Point>;
+
+// All views of one class: walks down the ranking and notes every operating point that has new hits.
 class Walk {
 public:
-    struct View {
-        std::vector<int64_t> found;  // hits at the operating point of each hit
-        std::vector<double> value;   // precision at the operating point
-        size_t n_hits = 0;
-    };
-
     explicit Walk(const CurveProblem& problem)
-        : p_(problem), views_(problem.n_views), full_(problem.n_columns), numbered_(problem.kinds, problem.n_columns) {}
+        : p_(problem), points_(problem.n_columns), hits_(problem.n_columns), wanted_(tasks_of(problem.n_columns, 64), 0),
+          touched_(wanted_), full_(problem.n_columns), numbered_(problem.kinds, problem.n_columns) {
+        for (int64_t v = 0; v < p_.n_views; ++v) wanted_[p_.views[v] / 64] |= uint64_t{1} << (p_.views[v] % 64);
+    }
 
-    const std::vector<View>& down(int64_t klass) {
+    void down(int64_t klass) {
         full_.clear();
         numbered_.clear();
-        for (View& view : views_) {
-            view.found.clear();
-            view.n_hits = 0;
-            view.value.clear();
-        }
-        touched_.clear();
+        for (Points& points : points_) points.clear();
+        std::fill(hits_.begin(), hits_.end(), 0);
+        bool is_open = false;  // there are hits whose operating point is not reached yet
         for (int64_t k = p_.offsets[klass]; k < p_.offsets[klass + 1]; ++k) {
             const int64_t row = p_.order[k];
             if (p_.kind[row] != FULL_ROW)
-                numbered_.add(p_.kind[row], 1);
+                numbered_.add(p_.kind[row]);
             else
-                hit(&p_.fates[row * p_.n_columns]);
-            if (!touched_.empty() && p_.ends[k] == k) settle();
+                is_open |= add(&p_.fates[row * p_.n_columns]);
+            if (is_open && p_.ends[k] == k) {
+                settle();
+                is_open = false;
+            }
         }
-        return views_;
     }
 
+    const Points& points(int64_t view) const { return points_[p_.views[view]]; }
+
 private:
-    void hit(const int8_t* fates) {
-        if (!full_.add(fates, 1)) return;
-        for (int64_t v = 0; v < p_.n_views; ++v) {
-            if (fates[p_.views[v]] != HIT) continue;
-            if (views_[v].n_hits == views_[v].found.size()) touched_.push_back(static_cast<int32_t>(v));
-            ++views_[v].n_hits;
+    // Adds a prediction; returns whether it is a hit in some view that is asked for.
+    bool add(const int8_t* fates) {
+        full_.add(fates);
+        bool any = false;
+        for (size_t w = 0; w < wanted_.size(); ++w) {
+            const int64_t first = 64 * static_cast<int64_t>(w);
+            const uint64_t hit = Masks(fates + first, std::min<int64_t>(64, p_.n_columns - first)).hit & wanted_[w];
+            for (uint64_t left = hit; left; left &= left - 1) ++hits_[first + lowest_bit(left)];
+            touched_[w] |= hit;
+            any |= hit != 0;
         }
+        return any;
     }
 
     // The hits since the last operating point share the one reached now.
     void settle() {
         numbered_.add_up();
-        for (const int32_t v : touched_) {
-            View& view = views_[v];
-            const int64_t column = p_.views[v], hits = full_.hits(column);
-            const int64_t every = full_.counted(column) + numbered_.counted(column);
-            const double value = static_cast<double>(hits) / (static_cast<double>(every) + EPS);
-            while (view.found.size() < view.n_hits) {
-                view.found.push_back(hits);
-                view.value.push_back(value);
+        for (size_t w = 0; w < touched_.size(); ++w) {
+            for (uint64_t left = touched_[w]; left; left &= left - 1) {
+                const int64_t column = 64 * static_cast<int64_t>(w) + lowest_bit(left);
+                const int64_t every = full_.of(column) + numbered_.counted(column);
+                points_[column].push_back({hits_[column], static_cast<int32_t>(every)});
             }
+            touched_[w] = 0;
         }
-        touched_.clear();
     }
 
     const CurveProblem& p_;
-    std::vector<View> views_;
-    std::vector<int32_t> touched_;  // views with hits whose operating point is not reached yet
-    Sums full_;
+    std::vector<Points> points_;  // of every column
+    std::vector<int32_t> hits_;
+    std::vector<uint64_t> wanted_, touched_;  // columns, 64 to a word: those of views, those with hits since the last point
+    CountedSums full_;
     KindSums numbered_;
 };
 
@@ -164,35 +172,71 @@ private:
     double sum_ = 0.0, level_ = 0.0, count_ = 0.0;
 };
 
-// Sum of the interpolated precision at the recalls, which ascend.
-double at_recalls(const std::vector<int64_t>& hits, const std::vector<double>& best, const std::vector<int64_t>& needed) {
+// Sum of the interpolated precision at the recalls, which ascend: the highest at or after the point that reaches a recall.
+double at_recalls(const Points& points, const std::vector<double>& value, const std::vector<int64_t>& needed) {
     Levels levels;
-    size_t at = hits.size();
+    double best = 0.0;
+    size_t at = points.size();
     for (size_t k = needed.size(); k-- > 0;) {
-        while (at > 0 && hits[at - 1] >= needed[k]) --at;
-        levels.add(at < hits.size() ? best[at] : 0.0, 1.0);
+        for (; at > 0 && points[at - 1].hits >= needed[k]; --at) best = std::max(best, value[at - 1]);
+        levels.add(best, 1.0);
     }
     return levels.sum();
 }
+
+int32_t gained(const Points& points, size_t k) { return points[k].hits - (k ? points[k - 1].hits : 0); }
 
 // Sum of the levels of all hits under an envelope.
-double under_envelope(const std::vector<double>& best) {
+double under_envelope(const Points& points, const std::vector<double>& value) {
     Levels levels;
-    for (size_t k = best.size(); k-- > 0;) levels.add(best[k], 1.0);
+    double best = 0.0;
+    for (size_t k = points.size(); k-- > 0;) {
+        best = std::max(best, value[k]);
+        levels.add(best, gained(points, k));
+    }
     return levels.sum();
 }
 
-// Sum over operating points of precision x hits gained; the hits of a point share how many were found by then.
-double in_steps(const std::vector<int64_t>& found, const std::vector<double>& value) {
+// Sum over operating points of precision x hits gained.
+double in_steps(const Points& points, const std::vector<double>& value) {
     double sum = 0.0;
-    int64_t before = 0;
-    for (size_t k = 0; k < found.size(); ++k) {
-        if (k + 1 < found.size() && found[k + 1] == found[k]) continue;
-        sum += value[k] * static_cast<double>(found[k] - before);
-        before = found[k];
-    }
+    for (size_t k = 0; k < points.size(); ++k) sum += value[k] * gained(points, k);
     return sum;
 }
+
+// Average precision of one class after the other; memory is kept for the next.
+class Averager {
+public:
+    Averager(const CurveProblem& problem, Interpolation kind, Span<const double> recalls)
+        : p_(problem), kind_(kind), walk_(problem), needed_(recalls) {}
+
+    void average(int64_t klass, Span<double> result) {
+        walk_.down(klass);
+        for (int64_t v = 0; v < p_.n_views; ++v) {
+            const int64_t cell = v * p_.n_classes + klass, positives = p_.positives[cell];
+            result[cell] = positives > 0 ? mean(walk_.points(v), positives) : std::numeric_limits<double>::quiet_NaN();
+        }
+    }
+
+private:
+    double mean(const Points& points, int64_t positives) {
+        value_.resize(points.size());
+        for (size_t k = 0; k < points.size(); ++k) value_[k] = points[k].hits / (points[k].every + EPS);
+        if (kind_ == Interpolation::recalls) {
+            const std::vector<int64_t>& needed = needed_.of(positives);
+            return at_recalls(points, value_, needed) / static_cast<double>(needed.size());
+        }
+        const bool enveloped = kind_ == Interpolation::envelope;
+        const double sum = enveloped ? under_envelope(points, value_) : in_steps(points, value_);
+        return sum / static_cast<double>(positives);
+    }
+
+    const CurveProblem& p_;
+    Interpolation kind_;
+    Walk walk_;
+    Needed needed_;
+    std::vector<double> value_;  // precision at every point
+};
 
 }  // namespace
 
@@ -219,29 +263,8 @@ void ranking(Span<const double> score, Span<const int32_t> label, int64_t n_clas
 
 void average_precision(const CurveProblem& p, Interpolation kind, Span<const double> recalls, Span<double> result,
                        int threads) {
-    parallel_with(p.n_classes, threads, [&] { return Walk(p); }, [&](Walk& walk, int64_t klass) {
-        const auto& views = walk.down(klass);
-        std::vector<double> value;
-        Needed needed(recalls);
-        for (int64_t v = 0; v < p.n_views; ++v) {
-            const int64_t cell = v * p.n_classes + klass, positives = p.positives[cell];
-            if (positives <= 0) {
-                result[cell] = std::numeric_limits<double>::quiet_NaN();
-                continue;
-            }
-            value = views[v].value;
-            if (kind != Interpolation::steps)
-                for (size_t k = value.size(); k-- > 1;) value[k - 1] = std::max(value[k - 1], value[k]);
-            if (kind == Interpolation::recalls) {
-                const double sum = at_recalls(views[v].found, value, needed.of(positives));
-                result[cell] = sum / static_cast<double>(recalls.size);
-                continue;
-            }
-            const bool enveloped = kind == Interpolation::envelope;
-            const double sum = enveloped ? under_envelope(value) : in_steps(views[v].found, value);
-            result[cell] = sum / static_cast<double>(positives);
-        }
-    });
+    parallel_with(p.n_classes, threads, [&] { return Averager(p, kind, recalls); },
+                  [&](Averager& averager, int64_t klass) { averager.average(klass, result); });
 }
 
 }  // namespace calipers

@@ -15,6 +15,16 @@ enum class Assignment : int {
     optimal,
 };
 
+// Ranges of areas, closed at both ends.
+struct SizeRanges {
+    Span<const double> bounds;  // (A, 2)
+
+    int64_t number() const { return bounds.size / 2; }
+    bool leave_out(int64_t range, double area) const {
+        return (area < bounds[2 * range]) | (area > bounds[2 * range + 1]);
+    }
+};
+
 // Everything that decides the fates; see the NumPy twin for the meaning of each.
 struct FateProblem {
     Span<const int32_t> pair_reference, pair_prediction;  // sorted by prediction
@@ -27,9 +37,9 @@ struct FateProblem {
     Assignment assignment;
     Span<const double> cutoffs;   // (V,)
     Span<const int64_t> size;     // (V,) size range of each view
-    Span<const uint8_t> ignored;  // (A, n_references)
-    Span<const uint8_t> outside;  // (A, n_predictions)
-    Span<const uint8_t> crowd;
+    SizeRanges ranges;
+    Span<const double> reference_area, prediction_area;
+    Span<const uint8_t> ignore, crowd;  // references
 };
 
 // Fates are laid out object by object, all views of one side by side: they are decided together and read together.

@@ -14,7 +14,8 @@ struct ClusterProblem {
     bool moving;
 };
 
-// The leader of every box, and the box of every cluster in the row of its leader; other rows hold the boxes themselves.
+// The leader of every box and, where clusters move, the box of each in the row of its leader; other rows hold the boxes
+// themselves. Where they do not move, nothing is merged.
 void clusters(const ClusterProblem& p, int dimensions, Span<int64_t> leader, Span<double> merged, int threads);
 
 }  // namespace calipers

@@ -29,7 +29,7 @@ public:
     }
 
     void clear() { std::memset(of_kind_, 0, sizeof of_kind_); }
-    void add(uint8_t kind, int64_t weight) { of_kind_[kind] += weight; }
+    void add(uint8_t kind, int64_t n = 1) { of_kind_[kind] += n; }
 
     // Brings the sums of the groups up to date.
     void add_up() {

@@ -46,36 +46,24 @@ private:
     static uint64_t squeeze(uint64_t high) { return ((high >> 7) * 0x0102040810204080u) >> 56; }
 };
 
-// Sums of one weight per object, view by view, in bytes that are carried over to large numbers before they can overflow:
-// of all counted objects, and of the hits among them.
-class Sums {
+// How many objects have a flag, view by view: in bytes, eight at a time, that are carried over to large numbers before they
+// can overflow. `flag` gives 0x80 for each of eight fates that has it.
+template <uint64_t (*flag)(uint64_t)>
+class FlagSums {
 public:
-    explicit Sums(int64_t n) : n_(n), small_(2 * n, 0), large_(2 * n, 0) {}
+    explicit FlagSums(int64_t n) : n_(n), small_((n + 7) / 8 * 8, 0), large_(n, 0) {}
 
-    int64_t counted(int64_t view) const { return large_[view] + small_[view]; }
-    int64_t hits(int64_t view) const { return large_[n_ + view] + small_[n_ + view]; }
+    int64_t of(int64_t view) const { return large_[view] + small_[view]; }
 
-    // Adds an object; returns whether it is a hit in some view.
-    bool add(const int8_t* fates, int64_t weight) {
-        if (weight > 255) return add_large(fates, weight);
-        if (since_ + weight > 255) carry();
-        since_ += weight;
-        const uint64_t one = static_cast<uint64_t>(weight);
-        uint8_t *counted = small_.data(), *hits = counted + n_;
-        uint64_t any = 0;
+    void add(const int8_t* fates) {
+        if (since_ == 255) carry();
+        ++since_;
         int64_t v = 0;
-        for (; v + 8 <= n_; v += 8) {
-            const uint64_t word = load(fates + v), hit = hits_of(word);
-            put(counted + v, load(counted + v) + (nonzero(word) >> 7) * one);
-            any |= hit;
-            if (hit) put(hits + v, load(hits + v) + (hit >> 7) * one);
-        }
-        for (; v < n_; ++v) {
-            counted[v] = static_cast<uint8_t>(counted[v] + (fates[v] != IGNORED) * one);
-            hits[v] = static_cast<uint8_t>(hits[v] + (fates[v] == HIT) * one);
-            any |= fates[v] == HIT;
-        }
-        return any != 0;
+        for (; v + 8 <= n_; v += 8) add(v, load(fates + v));
+        if (v == n_) return;
+        uint64_t rest = 0;  // ignored fates, which have no flag
+        std::memcpy(&rest, fates + v, static_cast<size_t>(n_ - v));
+        add(v, rest);
     }
 
     void clear() {
@@ -87,27 +75,24 @@ public:
 private:
     static_assert(IGNORED == 0, "counted fates are those that are not zero");
 
-    static void put(uint8_t* to, uint64_t word) { std::memcpy(to, &word, 8); }
-
-    bool add_large(const int8_t* fates, int64_t weight) {
-        for (int64_t v = 0; v < n_; ++v) {
-            large_[v] += (fates[v] != IGNORED) * weight;
-            large_[n_ + v] += (fates[v] == HIT) * weight;
-        }
-        return std::memchr(fates, HIT, static_cast<size_t>(n_)) != nullptr;
+    void add(int64_t view, uint64_t fates) {
+        const uint64_t sums = load(&small_[view]) + (flag(fates) >> 7);
+        std::memcpy(&small_[view], &sums, 8);
     }
 
     void carry() {
-        for (size_t k = 0; k < small_.size(); ++k) {
-            large_[k] += small_[k];
-            small_[k] = 0;
-        }
+        for (int64_t v = 0; v < n_; ++v) large_[v] += small_[v];
+        std::memset(small_.data(), 0, small_.size());
         since_ = 0;
     }
 
-    int64_t n_, since_ = 0;
+    int64_t n_;
+    int since_ = 0;  // objects since the last carry
     std::vector<uint8_t> small_;
     std::vector<int64_t> large_;
 };
+
+using CountedSums = FlagSums<nonzero>;
+using HitSums = FlagSums<hits_of>;
 
 }  // namespace calipers

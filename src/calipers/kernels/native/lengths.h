@@ -68,7 +68,7 @@ inline bool fit(const Side& reference, const Side& prediction, int64_t dimension
 inline bool fit(const ClusterProblem& p, int64_t dimensions, Span<int64_t> leader, Span<double> merged) {
     // Labels are compared and lead into no table: any will do, so there are "0 classes".
     return fit(p.boxes, dimensions, 0) && p.score.size == p.boxes.label.size && has_order(p.score) &&
-           leader.size == p.score.size && merged.size == p.boxes.boxes.size;
+           leader.size == p.score.size && merged.size == (p.moving ? p.boxes.boxes.size : 0);
 }
 
 // Pairs in the order of their predictions, each with a reference of the same image; the offsets are known to cover.
@@ -106,17 +106,14 @@ inline bool are_kinds(Span<const uint8_t> kind, int64_t n_kinds) {
 
 inline bool fit(const FateProblem& p, const FateTables& t) {
     const int64_t n_views = p.cutoffs.size, n_references = p.crowd.size, n_predictions = p.score.size;
-    int64_t n_ranges = 0;
-    for (int64_t v = 0; v < p.size.size; ++v) {
-        if (!is_count(p.size[v])) return false;
-        n_ranges = p.size[v] >= n_ranges ? p.size[v] + 1 : n_ranges;
-    }
-    return p.size.size == n_views && cover(p.reference_offsets, n_references) &&
-           cover(p.prediction_offsets, n_predictions) && p.reference_offsets.size == p.prediction_offsets.size &&
+    return p.size.size == n_views && p.ranges.bounds.size % 2 == 0 && within(p.size, p.ranges.number()) &&
+           cover(p.reference_offsets, n_references) && cover(p.prediction_offsets, n_predictions) &&
+           p.reference_offsets.size == p.prediction_offsets.size &&
            are_pairs(p.pair_reference, p.pair_prediction, p.pair_similarity, p.reference_offsets, p.prediction_offsets) &&
            has_order(p.score) && has_order(p.cutoffs) && p.rank.size == n_predictions &&
            p.cell.size == n_predictions && p.absent.size == n_predictions &&
-           p.ignored.size >= n_ranges * n_references && p.outside.size >= n_ranges * n_predictions &&
+           p.reference_area.size == n_references && p.ignore.size == n_references &&
+           p.prediction_area.size == n_predictions &&
            t.reference.size == n_references * n_views && t.prediction.size == n_predictions * n_views &&
            t.partner.size == n_predictions && t.similarity.size == n_predictions && t.kind.size == n_predictions;
 }

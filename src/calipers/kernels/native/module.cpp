@@ -59,8 +59,8 @@ PyObject* py_decide(PyObject*, PyObject* args) {
     FateTables t;
     int64_t assignment, threads;
     if (!arguments.all(p.pair_reference, p.pair_prediction, p.pair_similarity, p.reference_offsets, p.prediction_offsets,
-                       p.rank, p.score, p.cell, p.absent, assignment, p.cutoffs, p.size, p.ignored, p.outside, p.crowd,
-                       t.reference, t.prediction, t.partner, t.similarity, t.kind, threads))
+                       p.rank, p.score, p.cell, p.absent, assignment, p.cutoffs, p.size, p.ranges.bounds,
+                       p.reference_area, p.prediction_area, p.ignore, p.crowd, t.reference, t.prediction, t.partner, t.similarity, t.kind, threads))
         return nullptr;
     require(fit(p, t) && assignment >= 0 && assignment <= static_cast<int64_t>(Assignment::optimal));
     p.assignment = static_cast<Assignment>(assignment);
@@ -391,9 +391,9 @@ PyObject* py_clusters(PyObject*, PyObject* args) {
     if (!arguments.all(boxes.offsets, boxes.label, boxes.boxes, boxes.extent, p.score, threshold, moving, dimensions, leader,
                        merged, threads))
         return nullptr;
+    p.moving = moving != 0;
     require((dimensions == 2 || dimensions == 3) && fit(p, dimensions, leader, merged) && threshold.size == 1);
     p.threshold = threshold[0];
-    p.moving = moving != 0;
     unlocked([&] { clusters(p, static_cast<int>(dimensions), leader, merged, static_cast<int>(threads)); });
     Py_RETURN_NONE;
 }

@@ -120,11 +120,15 @@ void ranks(Span<const int64_t> offsets, Span<const int32_t> label, Span<const do
         const int64_t stop = std::min(n, (task + 1) * IMAGES_PER_TASK);
         for (int64_t i = task * IMAGES_PER_TASK; i < stop; ++i) {
             const int64_t begin = offsets[i], end = offsets[i + 1];
-            if ((end - begin) * (end - begin) <= FEW) {  // count who comes before
+            if ((end - begin) * (end - begin) <= FEW) {  // of every two, one comes before; nobody could predict which
                 for (int64_t k = begin; k < end; ++k) {
                     int32_t place = 0;
-                    for (int64_t other = begin; other < end; ++other)
-                        place += (!within_class || label[other] == label[k]) && before(other, k);
+                    for (int64_t other = begin; other < k; ++other) {
+                        const int32_t rivals = !within_class | (label[other] == label[k]);
+                        const int32_t first = score[other] >= score[k];
+                        place += rivals & first;
+                        rank[other] += rivals & ~first;
+                    }
                     rank[k] = place;
                 }
                 continue;

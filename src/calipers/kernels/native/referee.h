@@ -17,9 +17,15 @@ namespace calipers {
 class Admission {
 public:
     Admission(Span<const double> cutoffs, int64_t first, int n) {
-        for (int v = 0; v < n; ++v) steps_.push_back({cutoffs[first + v], Views{1} << v});
-        std::sort(steps_.begin(), steps_.end());
-        for (size_t k = 1; k < steps_.size(); ++k) steps_[k].second |= steps_[k - 1].second;
+        std::vector<std::pair<double, Views>> sorted;
+        for (int v = 0; v < n; ++v) sorted.push_back({cutoffs[first + v], Views{1} << v});
+        std::sort(sorted.begin(), sorted.end());
+        Views views = 0;
+        for (const auto& [cutoff, view] : sorted) {
+            views |= view;
+            if (steps_.empty() || steps_.back().first != cutoff) steps_.push_back({cutoff, views});
+            steps_.back().second = views;
+        }
     }
     Views of(double similarity) const {
         Views views = 0;
@@ -31,13 +37,18 @@ public:
     }
 
 private:
-    std::vector<std::pair<double, Views>> steps_;
+    std::vector<std::pair<double, Views>> steps_;  // distinct cut-offs, and the views at or below each
 };
 
 struct Pair {
     int64_t reference, prediction;
     double similarity;
     Views near;
+};
+
+// The views that ignore a reference, in which it is taken, in which it is hit.
+struct ReferenceViews {
+    Views ignored, taken, hit;
 };
 
 // One group of at most 64 views on the images of one task.
@@ -59,10 +70,9 @@ public:
         gather(begin, end);
         if (pairs_.empty()) return;
         base_ = base;
-        taken_.assign(n_references, 0);
-        hit_.assign(n_references, 0);
-        ignored_.resize(n_references);
-        for (int64_t r = 0; r < n_references; ++r) ignored_[r] = of_sizes(p_.ignored, base + r, p_.crowd.size);
+        references_.clear();
+        for (int64_t r = base; r < base + n_references; ++r)
+            references_.push_back({p_.ignore[r] ? all_ : left_out(p_.reference_area[r]), 0, 0});
         busy_.assign(who_.size(), 0);
         wanted_.assign(who_.size(), 0);
         for (const Pair& pair : pairs_) wanted_[pair.prediction] |= pair.near & ~ignored(pair);
@@ -75,11 +85,11 @@ public:
             case Assignment::optimal: optimal(); break;
         }
         for (size_t k = 0; k < who_.size(); ++k) {
-            const Views uncounted = of_sizes(p_.outside, who_[k], p_.score.size);
+            const Views uncounted = left_out(p_.prediction_area[who_[k]]);
             write(t_.prediction, who_[k], wanted_[k] & ~busy_[k] & ~uncounted, DUPLICATE);
             if (busy_[k]) t_.kind[who_[k]] = FULL_ROW;  // a duplicate counts like a false alarm, a match does not
         }
-        for (int64_t r = 0; r < n_references; ++r) write(t_.reference, base + r, hit_[r], HIT);
+        for (int64_t r = 0; r < n_references; ++r) write(t_.reference, base + r, references_[r].hit, HIT);
     }
 
 private:
@@ -87,24 +97,30 @@ private:
     void gather(int64_t begin, int64_t end) {
         pairs_.clear();
         who_.clear();
+        begin_.clear();
         for (int64_t k = begin; k < end; ++k) {
             const int64_t prediction = p_.pair_prediction[k];
             const Views near = p_.absent[prediction] ? 0 : admission_.of(p_.pair_similarity[k]);
             if (!near) continue;
-            if (who_.empty() || who_.back() != prediction) who_.push_back(prediction);
+            if (who_.empty() || who_.back() != prediction) {
+                who_.push_back(prediction);
+                begin_.push_back(static_cast<int64_t>(pairs_.size()));
+            }
             pairs_.push_back({p_.pair_reference[k], static_cast<int64_t>(who_.size()) - 1, p_.pair_similarity[k], near});
         }
+        begin_.push_back(static_cast<int64_t>(pairs_.size()));
     }
 
-    Views ignored(const Pair& pair) const { return ignored_[pair.reference - base_]; }
-    Views& taken(const Pair& pair) { return taken_[pair.reference - base_]; }
+    Views ignored(const Pair& pair) const { return references_[pair.reference - base_].ignored; }
+    Views& taken(const Pair& pair) { return references_[pair.reference - base_].taken; }
+    Views& hit(const Pair& pair) { return references_[pair.reference - base_].hit; }
 
     // The pair is the prediction's in `views`; counted references make a hit.
     void grant(const Pair& pair, Views views) {
         if (!views) return;
         busy_[pair.prediction] |= views;
         const Views hits = views & ~ignored(pair);
-        hit_[pair.reference - base_] |= hits;
+        hit(pair) |= hits;
         if (!p_.crowd[pair.reference]) taken(pair) |= views;
         settle(pair, hits, HIT, views & ~hits, IGNORED);
     }
@@ -121,12 +137,13 @@ private:
 
     // Predictions in descending score; each takes its best free reference, of equal ones the later, as pycocotools.
     void by_score() {
-        sort_choices();
-        const auto spans = spans_of_choices();
+        sort_choices([](const Pair& a, const Pair& b) {
+            return a.similarity != b.similarity ? a.similarity > b.similarity : a.reference > b.reference;
+        });
         for (int64_t one : queue()) {
-            for (int64_t k = spans[one].first; k < spans[one].second; ++k)
+            for (int64_t k = begin_[one]; k < begin_[one + 1]; ++k)
                 grant(pairs_[k], pairs_[k].near & ~ignored(pairs_[k]) & ~taken(pairs_[k]) & ~busy_[one]);
-            for (int64_t k = spans[one].first; k < spans[one].second; ++k)
+            for (int64_t k = begin_[one]; k < begin_[one + 1]; ++k)
                 grant(pairs_[k], pairs_[k].near & ignored(pairs_[k]) & ~taken(pairs_[k]) & ~busy_[one]);
         }
     }
@@ -142,7 +159,7 @@ private:
         sort_pairs();
         for (const bool wanted : {false, true}) {
             const std::vector<Views> before = busy_;
-            std::vector<Views> chosen(taken_.size(), 0);
+            std::vector<Views> chosen(references_.size(), 0);
             for (const Pair& pair : pairs_) {
                 const Views kind = wanted ? ignored(pair) : ~ignored(pair);
                 Views& done = chosen[pair.reference - base_];
@@ -176,7 +193,7 @@ private:
 
     void solve_cells(Views view) {
         std::vector<Pair> contested;
-        std::vector<int32_t> of_reference(taken_.size(), 0), of_prediction(who_.size(), 0);
+        std::vector<int32_t> of_reference(references_.size(), 0), of_prediction(who_.size(), 0);
         for (const Pair& pair : open_) {
             ++of_reference[pair.reference - base_];
             ++of_prediction[pair.prediction];
@@ -230,15 +247,13 @@ private:
     // Every prediction takes its best reference, of equal ones the first, crowds last; the first in the queue is the hit, the others
     // are duplicates. Ignored references compete with counted ones, or are for predictions that are near none of those.
     void many_to_one(bool counted_first) {
-        std::sort(pairs_.begin(), pairs_.end(), [&](const Pair& a, const Pair& b) {
-            if (a.prediction != b.prediction) return a.prediction < b.prediction;
+        sort_choices([&](const Pair& a, const Pair& b) {
             if (a.similarity != b.similarity) return a.similarity > b.similarity;
             const bool crowd_a = p_.crowd[a.reference], crowd_b = p_.crowd[b.reference];
             return crowd_a != crowd_b ? crowd_b : a.reference < b.reference;
         });
-        const auto spans = spans_of_choices();
         for (int64_t one : queue()) {
-            const auto [begin, end] = spans[one];
+            const int64_t begin = begin_[one], end = begin_[one + 1];
             if (counted_first)
                 for (int64_t k = begin; k < end; ++k) join(pairs_[k], pairs_[k].near & ~ignored(pairs_[k]) & ~busy_[one]);
             for (int64_t k = begin; k < end; ++k) join(pairs_[k], pairs_[k].near & ~busy_[one]);
@@ -248,30 +263,19 @@ private:
     // As `grant`, for references that can be given many times: only the first prediction is a hit.
     void join(const Pair& pair, Views views) {
         if (!views) return;
-        const Views counted = views & ~ignored(pair), first = counted & ~hit_[pair.reference - base_];
+        const Views counted = views & ~ignored(pair), first = counted & ~hit(pair);
         busy_[pair.prediction] |= views;
-        hit_[pair.reference - base_] |= first;
+        hit(pair) |= first;
         settle(pair, first, HIT, views & ignored(pair), IGNORED);
         settle(pair, counted & ~first, DUPLICATE, 0, IGNORED);
     }
 
-    // Where the pairs of each prediction begin and end, once they are sorted by prediction.
-    std::vector<std::pair<int64_t, int64_t>> spans_of_choices() const {
-        std::vector<std::pair<int64_t, int64_t>> spans(who_.size(), {0, 0});
-        for (size_t k = 0; k < pairs_.size(); ++k) {
-            auto& span = spans[pairs_[k].prediction];
-            if (span.second == 0) span.first = k;
-            span.second = k + 1;
-        }
-        return spans;
-    }
-
-    // Each prediction's pairs, best first; of equal ones the later reference.
-    void sort_choices() {
-        std::sort(pairs_.begin(), pairs_.end(), [](const Pair& a, const Pair& b) {
-            if (a.prediction != b.prediction) return a.prediction < b.prediction;
-            return a.similarity != b.similarity ? a.similarity > b.similarity : a.reference > b.reference;
-        });
+    // Sorts the pairs of each prediction, which are side by side.
+    template <class Before>
+    void sort_choices(Before before) {
+        for (size_t one = 0; one < who_.size(); ++one)
+            if (begin_[one + 1] - begin_[one] > 1)
+                std::sort(pairs_.begin() + begin_[one], pairs_.begin() + begin_[one + 1], before);
     }
 
     // All pairs, most similar first; ties by score, then rows.
@@ -295,16 +299,28 @@ private:
         return queue_;
     }
 
-    // Bits of the views whose size range has a flag for this row.
-    Views of_sizes(Span<const uint8_t> flags, int64_t row, int64_t n_rows) const {
+    // Views whose size range leaves out an area.
+    Views left_out(double area) const {
         Views views = 0;
-        for (size_t a = 0; a < of_range_.size(); ++a) views |= flags[a * n_rows + row] ? of_range_[a] : 0;
+        // No branch, which nobody could predict: the mask is all ones or zero.
+        for (size_t a = 0; a < of_range_.size(); ++a) views |= of_range_[a] & -static_cast<Views>(p_.ranges.leave_out(a, area));
         return views;
     }
 
+    // Sets the fate of a row under some views, eight at a time.
     void write(Span<int8_t> table, int64_t row, Views views, Fate fate) const {
         int8_t* fates = &table[row * p_.cutoffs.size + first_];
-        for (; views; views &= views - 1) fates[lowest_bit(views)] = fate;
+        const int64_t n = p_.cutoffs.size - first_;
+        for (int64_t v = 0; views; v += 8, views >>= 8) {
+            const uint64_t chosen = spread(static_cast<uint8_t>(views));
+            if (v + 8 <= n) {
+                const uint64_t word = (load(fates + v) & ~chosen) | (chosen & (static_cast<uint64_t>(fate) * EACH));
+                std::memcpy(fates + v, &word, 8);
+            } else {
+                for (; views; views &= views - 1) fates[v + lowest_bit(views)] = fate;
+                return;
+            }
+        }
     }
 
     const FateProblem& p_;
@@ -315,8 +331,9 @@ private:
     Hungarian solver_;
     std::vector<Pair> open_, shared_;
     std::vector<Pair> pairs_;
-    std::vector<int64_t> who_, queue_;
-    std::vector<Views> of_range_, taken_, hit_, ignored_, busy_, wanted_;
+    std::vector<int64_t> who_, begin_, queue_;  // rows of the predictions, where the pairs of each begin
+    std::vector<ReferenceViews> references_;  // of the image
+    std::vector<Views> of_range_, busy_, wanted_;
 };
 
 }  // namespace calipers

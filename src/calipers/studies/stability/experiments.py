@@ -23,9 +23,9 @@ from calipers.agreement.raters import agreement_scores
 from calipers.arrays import F64
 from calipers.data.bags import Bags
 from calipers.kernels import ranks as pairwise
+from calipers.stability import bag_scores as pooling
 from calipers.stability.analyse import stability
 from calipers.stability.answers import correlation
-from calipers.stability.evidence import pool_maps
 from calipers.stability.result import StabilityResult
 from calipers.studies.framework import Progress, StudyOptions
 from calipers.studies.stability import data
@@ -260,10 +260,9 @@ def soft_maximum(r: float, seed: int, n: int = 400) -> SoftMaximum:
     random = stream(seed, "pooling")
     first, second = random.uniform(0.1, 3.0, (2, n, 1))
     maps = random.beta(first, second, (n, 256))
-    soft = np.log(np.exp(r * maps).mean(axis=1)) / r
-    # The same pooling functions as in the stability analysis.
-    highest, mean, _, _ = pool_maps(maps)
-    return SoftMaximum(r, float(np.abs(soft - mean).max()), float(np.abs(soft - highest).mean()))
+    soft = pooling.log_mean_exp(maps, r)
+    from_mean, from_max = np.abs(soft - pooling.mean(maps)), np.abs(soft - pooling.maximum(maps))
+    return SoftMaximum(r, float(from_mean.max()), float(from_max.mean()))
 
 
 @dataclass(frozen=True, slots=True)

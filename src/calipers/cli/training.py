@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs `train` and `predict`: from a folder of pictures to maps that `stability` reads.
+
+The work is done by `calipers.training`, which needs PyTorch (extra ``train``); this module parses
+options, prints, and says what to do next.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from calipers.cli.options import (
+    force_option,
+    jobs_option,
+    output_folder_option,
+    output_options,
+    seed_option,
+)
+from calipers.errors import UsageError
+from calipers.show.terminal import Narrator, print_tables
+
+BACKBONES = ("small", "resnet18", "resnet50", "densenet121", "efficientnet-lite0")
+# Options that replace a value of the plan.
+OF_PLAN = ("backbone", "pooling", "side", "grid", "epochs", "batch", "rate", "boxed_share")
+DEVICES = click.Choice(["auto", "cpu", "cuda", "mps"])
+SHARE = click.FloatRange(0, 1)
+THREADS = "Number of threads."
+
+
+def device_option(function: Any) -> Any:
+    """Declare --device."""
+    text = "Where to compute: auto (default), cpu, cuda or mps."
+    return click.option("--device", type=DEVICES, default="auto", help=text)(function)
+
+
+def labels_option(function: Any) -> Any:
+    """Declare --labels."""
+    text = "Table of image and label, maybe patient and boxes; or references of any format."
+    return click.option("--labels", metavar="FILE", help=text)(function)
+
+
+@click.command()
+@click.argument("data", metavar="DATA")
+@click.option(
+    "--model",
+    type=click.Choice(["mil", "detector"]),
+    help="mil: maps from labels of images; detector: boxes from boxes. Default: that of the plan.",
+)
+@output_folder_option("Folder for the run; must be new or empty. Required.")
+@labels_option
+@click.option("--target", metavar="CLASS", help="Class to find, if there are several.")
+@click.option(
+    "--plan",
+    metavar="NAME|FILE",
+    help="canvases (default), canvases-detector, endocv2022, xray-..., or a TOML file.",
+)
+@click.option(
+    "--subsets",
+    metavar="N",
+    type=click.IntRange(1, 100),
+    default=5,
+    help="Number of models, each trained on 95 % of the training images (5).",
+)
+@click.option(
+    "--fold",
+    metavar="K",
+    type=click.IntRange(1, 5),
+    help="Test on this one of 5 folds instead of on a fifth of the patients.",
+)
+@click.option("--backbone", type=click.Choice(BACKBONES), help="Instead of that of the plan.")
+@click.option(
+    "--weights",
+    metavar="FILE",
+    help="Weights of the backbone: a file, or 'installed' for efficientnet-lite0.",
+)
+@click.option(
+    "--pooling",
+    metavar="NAME",
+    help="noisy-or, noisy-or:0.98, max, mean, lse:10, top-k:8, region:3 or attention.",
+)
+@click.option("--side", metavar="PIXELS", type=int, help="Side of the square that is looked at.")
+@click.option("--grid", metavar="N", type=int, help="Instances along a side.")
+@click.option("--epochs", metavar="N", type=int, help="Passes over the training images.")
+@click.option("--batch", metavar="N", type=int, help="Images per step.")
+@click.option("--rate", metavar="X", type=float, help="Learning rate.")
+@click.option(
+    "--boxed-share",
+    metavar="P",
+    type=SHARE,
+    help="Share of the boxed training images whose boxes are used.",
+)
+@click.option(
+    "--average",
+    is_flag=True,
+    help="Start all models alike, and add the mean of their weights as a model.",
+)
+@click.option(
+    "--ensemble",
+    metavar="NAME",
+    help="endocv2022: detectors on two folds, with light and heavy augmentation.",
+)
+@click.option("--external", metavar="DIR", help="Further training images, for a detector.")
+@click.option(
+    "--canvases",
+    metavar="N",
+    type=click.IntRange(20, 1_000_000),
+    help="Number of training canvases, for digits and idx folders (2000).",
+)
+@click.option("--resume", is_flag=True, help="Continue a run that was interrupted.")
+@seed_option("Seed of splits, subsets and weights (0).")
+@device_option
+@jobs_option(THREADS)
+@output_options
+def train(data: str, **options: Any) -> None:
+    """Train networks that mark where a finding is, or detectors.
+
+    DATA is a folder of pictures with --labels, with a COCO file or other references in it, or of
+    NIH ChestX-ray; a folder of idx files (MNIST), or the word digits: small characters on canvases,
+    to try it without any data.
+
+    \b
+    calipers train digits --subsets 5 -o runs
+    calipers train xrays --labels labels.csv --plan xray-cardiomegaly-noisy-or -o runs
+    calipers train polyps --model detector --ensemble endocv2022 -o runs
+    """
+    _require_torch()
+    from calipers.training.canvases import Canvases
+    from calipers.training.plan import TrainingPlan
+    from calipers.training.train import run_tables
+    from calipers.training.train import train as carry_out
+
+    if options["output"] is None:
+        raise UsageError("say where the run goes: -o DIR")
+    plan = TrainingPlan.load(_plan_name(data, options))
+    if options["model"] not in (None, plan.model):
+        raise UsageError(f"the plan {plan.name!r} is for --model {plan.model}")
+    plan = plan.changed(**{name: options[name] for name in OF_PLAN})
+    canvases = None
+    if options["canvases"] is not None:
+        n = options["canvases"]
+        target = options["target"] or Canvases().target
+        canvases = Canvases(
+            n_train=n, n_test=max(20, n // 5), target=target, side=plan.side, seed=options["seed"]
+        )
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    names = ("labels", "target", "subsets", "seed", "fold", "weights", "average", "device")
+    record = carry_out(
+        data,
+        options["output"],
+        plan,
+        **{name: options[name] for name in (*names, "ensemble", "external", "jobs", "resume")},
+        canvases=canvases,
+        progress=narrator.whole(),
+    )
+    _warn(narrator, record.notes, record.broken)
+    if options["as_json"]:
+        click.echo(json.dumps(_document(record), allow_nan=False))
+        return
+    print_tables(run_tables(record))
+    narrator.say(f"written: {options['output']}")
+    narrator.say(f"next: calipers predict {options['output']} {data} -o maps")
+
+
+def _plan_name(data: str, options: dict[str, Any]) -> str:
+    """Return the plan: what the user names, or the usual one of the model."""
+    from pathlib import Path
+
+    from calipers.training.canvases import is_canvases
+
+    if options["plan"] is not None:
+        return str(options["plan"])
+    if options["model"] != "detector" and options["ensemble"] is None:
+        return "canvases"
+    folder = Path(data)
+    is_drawn = data == "digits" or (folder.is_dir() and is_canvases(folder))
+    return "canvases-detector" if is_drawn else "endocv2022"
+
+
+def _document(record: Any) -> dict[str, Any]:
+    import msgspec
+
+    document: dict[str, Any] = msgspec.to_builtins(record)
+    return document
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.argument("images", metavar="IMAGES")
+@output_folder_option("Folder for the maps; must be new or empty. Required.")
+@labels_option
+@click.option(
+    "--part",
+    type=click.Choice(["test", "validation", "train", "all"]),
+    help="Images of the run to predict. Default: test, or all if IMAGES are others.",
+)
+@click.option("--save-images", is_flag=True, help="Also write the pictures that were looked at.")
+@device_option
+@jobs_option(THREADS)
+@force_option("Allow a DIR that is not empty; maps in it are replaced.")
+@output_options
+def predict(run: str, images: str, **options: Any) -> None:
+    """Write the maps or boxes of the models of a run, in files that the other verbs read.
+
+    RUN is a folder that train wrote. IMAGES are those of train, or any folder of pictures.
+
+    \b
+    calipers predict runs digits -o maps
+    calipers stability maps/subset-*.npz --labels maps/labels.csv --scores maps/scores.csv -o out
+    """
+    _require_torch()
+    from calipers.training.predict import predict as carry_out
+
+    if options["output"] is None:
+        raise UsageError("say where the maps go: -o DIR")
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    names = ("labels", "part", "save_images", "device", "jobs", "force")
+    result = carry_out(
+        run,
+        images,
+        options["output"],
+        **{name: options[name] for name in names},
+        progress=narrator.whole(),
+    )
+    _warn(narrator, result.notes, [error.as_dict() for error in result.broken])
+    if options["as_json"]:
+        click.echo(json.dumps(result.as_dict(), allow_nan=False))
+        return
+    which = "all" if result.part == "all" else f"the {result.part}"
+    kinds = "" if result.n_positive is None else f", {result.n_positive} of them positive"
+    click.echo(
+        f"{result.kind.capitalize()} of {', '.join(result.models)} on {which} images: {result.n_images}{kinds}"
+    )
+    narrator.say(f"written: {options['output']}")
+    if result.next_command():
+        narrator.say(f"next: {result.next_command()}")
+
+
+def _warn(narrator: Narrator, notes: Any, broken: list[dict[str, str]]) -> None:
+    warnings = list(notes)
+    if broken:
+        first = broken[0]
+        warnings.append(
+            f"{len(broken)} pictures cannot be read and are left out; the first is "
+            f"{first['file']} [{first['rule']}]"
+        )
+    narrator.warn(warnings)
+
+
+def _require_torch() -> None:
+    if find_spec("torch") is None:
+        raise UsageError("training needs PyTorch: pip install 'calipers[train]'")

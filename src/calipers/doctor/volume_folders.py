@@ -1,0 +1,725 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examination of folders of images or volumes: labels, predicted labels, maps of scores.
+
+Every file is opened and its values are looked at once (`Survey`). Then names, grids and values of
+predictions are compared with those of the references, one function per mistake, as
+`calipers.doctor.symptoms` does for boxes. What the files are tells the verb: `calipers evaluate`
+for predicted labels, whose objects are examined further (`calipers.doctor.checkup`),
+`calipers maps` for scores. The command is printed only if all pairs can be loaded with it.
+
+Without references, a folder of predictions is examined alone, beside its images if these are named
+(``geometry``). `calipers inspect` calls `check_volumes`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from os import fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calipers.arrays import Array
+from calipers.doctor.checkup import check_files, refusal
+from calipers.doctor.remedies import Inputs
+from calipers.doctor.symptoms import Symptom, few
+from calipers.errors import CalipersError, InputError
+from calipers.io.read import PathName, sniff
+from calipers.io.volumes.labels import LabelVolumesReader
+from calipers.io.volumes.open import open_volume
+from calipers.io.volumes.pairing import list_samples, pair, proposed_patterns
+from calipers.io.volumes.placing import placed
+from calipers.io.volumes.samples import check_pair
+from calipers.io.volumes.volume import DEFAULT, Volume, shape_text
+from calipers.kernels import runs
+
+MOST_VALUES = 64  # distinct values of a file that are kept
+FEW_VALUES = 20  # whole numbers up to here are labels, whatever their arrangement
+LONG_RUN = 1.5  # mean length of runs of equal whole numbers from which they are labels
+MOST_TRIED = 12  # pairs on which turned axes are tried
+MOST_OF = 0.8  # share of the tried pairs that agree on how they are turned
+UNMET, MET = 0.05, 0.5  # Dice of voxels: as they are, and turned
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """The header and the values of one file."""
+
+    volume: Volume
+    low: float
+    high: float
+    whole: bool  # whether all values are whole numbers
+    labelled: bool  # whether they look like labels
+    values: tuple[int, ...] = ()  # distinct ones but 0, of whole numbers; the first of them
+    broken: int = 0  # NaN or infinite
+
+
+@dataclass
+class Survey:
+    """The files of one folder, by the name of their sample."""
+
+    source: str
+    role: str
+    files: dict[str, FileFacts] = field(default_factory=dict)
+    problems: list[tuple[str, InputError]] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_labels(self) -> bool:
+        """Whether the files hold labels, not scores."""
+        return bool(self.files) and all(facts.labelled for facts in self.files.values())
+
+    @property
+    def is_scores(self) -> bool:
+        """Whether some file holds values that no label has."""
+        return any(not facts.whole for facts in self.files.values())
+
+    @property
+    def low(self) -> float:
+        """The lowest value."""
+        return min((facts.low for facts in self.files.values()), default=0.0)
+
+    @property
+    def high(self) -> float:
+        """The highest value."""
+        return max((facts.high for facts in self.files.values()), default=0.0)
+
+    @property
+    def values(self) -> list[int]:
+        """The distinct label values but 0."""
+        values: set[int] = set()
+        for facts in self.files.values():
+            values.update(facts.values)
+        return sorted(values)
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """Name -> path."""
+        return {name: facts.volume.file for name, facts in self.files.items()}
+
+    def lines(self) -> Iterator[str]:
+        """Yield what was read."""
+        headers = [facts.volume for facts in self.files.values()]
+        yield f"{self.source}: {self.role}"
+        yield f"  format       {_counted(volume.format for volume in headers)}"
+        yield f"  files        {len(headers)}, {sum(volume.bytes for volume in headers):,} bytes"
+        shapes = _counted(shape_text(volume.shape) for volume in headers)
+        yield f"  shape        {shapes} ([z, ]y, x)"
+        yield f"  spacing      {_counted(_spacing_text(volume) for volume in headers)}"
+        yield f"  orientation  {_counted(volume.codes or 'unknown' for volume in headers)}"
+        if self.is_labels:
+            values = ", ".join(map(str, self.values[:FEW_VALUES])) or "none"
+            more = " ..." if len(self.values) > FEW_VALUES else ""
+            yield f"  values       labels {values}{more}"
+        else:
+            yield f"  values       scores from {self.low:.4g} to {self.high:.4g}"
+        for note in self.notes:
+            yield f"  note         {note}"
+
+
+def _spacing_text(volume: Volume) -> str:
+    if volume.spacing is None:
+        return "unknown"
+    return " x ".join(f"{step:.4g}" for step in volume.spacing) + " mm"
+
+
+def _counted(texts: Iterator[str]) -> str:
+    """Return the texts with how many files have each, the frequent first."""
+    counts = Counter(texts)
+    if len(counts) == 1:
+        return next(iter(counts))
+    shares = [f"{text} ({n})" for text, n in counts.most_common(3)]
+    more = f", and {len(counts) - 3} others" if len(counts) > 3 else ""
+    return ", ".join(shares) + more
+
+
+@dataclass(frozen=True)
+class VolumeCheckup:
+    """What folders of volumes hold, what is wrong with them, and which command works."""
+
+    surveys: tuple[Survey, ...]
+    findings: tuple[Symptom, ...]
+    commands: tuple[str, ...]
+    refused: bool
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many samples and models were looked at."""
+        n_models = sum(survey.role != "references" for survey in self.surveys)
+        return {"images": max(len(one.files) for one in self.surveys), "models": n_models}
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes on all folders."""
+        return [note for survey in self.surveys for note in survey.notes]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return findings and commands for JSON output."""
+        return {
+            "findings": [symptom.as_dict() for symptom in self.findings],
+            "commands": list(self.commands),
+            "refused": self.refused,
+        }
+
+    def lines(self) -> list[str]:
+        """Return what was read, the findings and the commands."""
+        lines: list[str] = []
+        for survey in self.surveys:
+            lines += [*survey.lines(), ""]
+        lines.pop()
+        if self.findings:
+            lines += ["", f"Findings       {len(self.findings)}"]
+            for symptom in self.findings:
+                lines += symptom.lines()
+        if self.commands:
+            lines += ["", "The command that works"]
+            lines += [f"  {command}" for command in self.commands]
+        elif any(symptom.level == "error" for symptom in self.findings):
+            lines += ["", "No command evaluates these files as they are: see the findings."]
+        return lines
+
+
+def are_volumes(references: PathName, predictions: Mapping[str, PathName]) -> bool:
+    """Return whether all inputs are images or volumes, in folders or as single files."""
+    try:
+        kinds = {sniff(fspath(path)).format for path in (references, *predictions.values())}
+    except InputError:
+        # Whoever reads them says what is wrong.
+        return False
+    return kinds == {LabelVolumesReader.name}
+
+
+def check_volumes(inputs: Inputs) -> VolumeCheckup:
+    """Examine folders of volumes."""
+    if not inputs.predictions:
+        return _check_alone(inputs)
+    reading = inputs.reading
+    labels = survey(inputs.references, "references", reading.get("reference_pattern"), reading)
+    models = {}
+    for model, path in inputs.predictions.items():
+        role = f"predictions of {model}"
+        models[model] = survey(path, role, reading.get("pattern"), reading)
+    surveys = [labels, *models.values()]
+    findings: list[Symptom] = []
+    for one in surveys:
+        findings += unreadable(one)
+    first = next(iter(models.values()))
+    if labels.is_scores and len(models) == 1 and first.is_labels:
+        return _checkup(surveys, [*findings, _swapped(labels)], [])
+    findings += fractional_labels(labels)
+    options: dict[str, str] = {}
+    for one in models.values():
+        findings += names(labels, one, options)
+    paired_labels = _renamed(labels, options.get("reference_pattern"))
+    for model, one in models.items():
+        paired = _renamed(one, options.get("pattern"))
+        findings += cases(paired_labels, paired, options)
+        findings += grids(paired_labels, paired, reading.get("geometry"))
+        findings += turned(paired_labels, paired)
+        if not first.is_labels:
+            findings += channels(paired_labels, paired, options)
+            findings += scale(paired, model, options)
+    # What is wrong with a file itself, no option mends.
+    if any(symptom.level == "error" and not symptom.reading for symptom in findings):
+        return _checkup(surveys, findings, [])
+    if first.is_labels:
+        return _with_objects(inputs, options, surveys, findings)
+    if len(labels.values) > 1:
+        findings.append(_several_values(labels))
+        options["labels"] = "nonzero"
+    line = _tried_maps(inputs, options)
+    return _checkup(surveys, findings, [] if line is None else [line])
+
+
+def survey(source: PathName, role: str, pattern: str | None, reading: Mapping[str, Any]) -> Survey:
+    """Open every file of a folder, and look at its values."""
+    samples = list_samples(Path(fspath(source)), role, pattern)
+    result = Survey(fspath(source), role, notes=samples.notes)
+    for name, path in samples.files.items():
+        try:
+            volume = _opened(path, reading.get("segment"))
+            result.files[name] = file_facts(volume, volume.read())
+        except InputError as error:
+            result.problems.append((name, error))
+    return result
+
+
+def _opened(path: str, segment: int | None) -> Volume:
+    """Return the header of a file, which may have an axis of channels."""
+    try:
+        return open_volume(path, segment=segment)
+    except InputError as error:
+        if error.rule != "volume-shape":
+            raise
+    return open_volume(path, segment=segment, limits=replace(DEFAULT, axes=4))
+
+
+def file_facts(volume: Volume, voxels: Array) -> FileFacts:
+    """Return what the values of a file tell."""
+    broken = 0
+    if voxels.dtype.kind == "f":
+        finite = np.isfinite(voxels)
+        broken = int(voxels.size - finite.sum())
+        if broken:
+            voxels = np.where(finite, voxels, 0)
+    low, high = float(voxels.min()), float(voxels.max())
+    whole = voxels.dtype.kind != "f" or bool((np.rint(voxels) == voxels).all())
+    if not whole or voxels.ndim > 3 or low < 0 or high > 2**31 - 1:
+        return FileFacts(volume, low, high, whole, False, (), broken)
+    _, length, value = runs.of_labels(voxels.astype(np.int32, copy=False))
+    values = np.unique(value)
+    mean_run = float(length.mean()) if len(length) else np.inf
+    # Labels leave something out: without a background of 0 values are scores.
+    labelled = low == 0 and (len(values) <= FEW_VALUES or mean_run >= LONG_RUN)
+    distinct = tuple(int(number) for number in values[:MOST_VALUES])
+    return FileFacts(volume, low, high, whole, labelled and not broken, distinct, broken)
+
+
+def _renamed(one: Survey, pattern: str | None) -> Survey:
+    """Return a survey with the names that a pattern gives."""
+    if pattern is None:
+        return one
+    by_path = {facts.volume.file: facts for facts in one.files.values()}
+    samples = list_samples(Path(one.source), one.role, pattern)
+    files = {name: by_path[path] for name, path in samples.files.items() if path in by_path}
+    return replace(one, files=files)
+
+
+# Mistakes
+
+
+def unreadable(one: Survey) -> Iterator[Symptom]:
+    """Files that cannot be opened or read, or hold no numbers."""
+    by_rule: dict[str, list[tuple[str, InputError]]] = {}
+    for name, error in one.problems:
+        by_rule.setdefault(error.rule, []).append((name, error))
+    total = len(one.files) + len(one.problems)
+    for rule, members in by_rule.items():
+        error = members[0][1]
+        examples = few([f"{name} {problem.value}".strip() for name, problem in members])
+        yield Symptom(
+            rule,
+            "error",
+            one.source,
+            f"expected {error.expected}",
+            len(members),
+            total,
+            error.hint,
+            examples,
+        )
+    broken = {name: facts.broken for name, facts in one.files.items() if facts.broken}
+    if broken:
+        yield Symptom(
+            "non-finite",
+            "error",
+            one.source,
+            "files with NaN or infinity",
+            len(broken),
+            total,
+            "save finite numbers: look for a division by zero or an overflow of float16",
+            few([f"{name}: {n} voxels" for name, n in broken.items()]),
+        )
+
+
+def _swapped(labels: Survey) -> Symptom:
+    return Symptom(
+        "files-swapped",
+        "error",
+        labels.source,
+        "the references hold scores, and the predictions hold labels",
+        len(labels.files),
+        len(labels.files),
+        "give the references first",
+    )
+
+
+def fractional_labels(labels: Survey) -> Iterator[Symptom]:
+    """References with values between whole numbers were interpolated, or are no labels."""
+    names = [name for name, facts in labels.files.items() if not facts.whole]
+    if names:
+        yield Symptom(
+            "label-fractions",
+            "error",
+            labels.source,
+            "label volumes with values between whole numbers",
+            len(names),
+            len(labels.files),
+            "save labels without interpolation and without scaling",
+            few(names),
+        )
+
+
+def _several_values(labels: Survey) -> Symptom:
+    values = ", ".join(map(str, labels.values[:FEW_VALUES]))
+    return Symptom(
+        "label-values",
+        "warning",
+        labels.source,
+        f"labels have {len(labels.values)} values: {values}",
+        len(labels.values),
+        len(labels.values),
+        "--labels nonzero takes all of them, --mask-values some, --labels instances each as an "
+        "object",
+    )
+
+
+def names(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symptom]:
+    """Names that differ by a prefix or suffix; the patterns are added to ``options``."""
+    unknown = [name for name in one.files if name not in labels.files]
+    if not unknown or not labels.files:
+        return
+    patterns, n_pairs = proposed_patterns(labels.paths, one.paths)
+    if not patterns or n_pairs < max(1, len(one.files) // 2):
+        return
+    if any(options.get(key, pattern) != pattern for key, pattern in patterns.items()):
+        return
+    options.update(patterns)
+    words = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in patterns.items())
+    yield Symptom(
+        "image-names",
+        "error",
+        one.source,
+        f"names differ from those of the references; {n_pairs} pair with patterns",
+        len(unknown),
+        len(one.files),
+        f"pass {words}",
+        few(unknown),
+        reading=patterns,
+    )
+
+
+def cases(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symptom]:
+    """Samples that one side lacks."""
+    missing = [name for name in labels.files if name not in one.files]
+    extra = [name for name in one.files if name not in labels.files]
+    if missing and len(missing) < len(labels.files):
+        # Files that are broken are not missing, and are told elsewhere.
+        missing = [name for name in missing if name not in dict(one.problems)]
+    if missing:
+        is_mended = len(missing) < len(labels.files)
+        if is_mended:
+            options["missing"] = "empty"
+        yield Symptom(
+            "missing-cases",
+            "error",
+            one.source,
+            "references without a prediction",
+            len(missing),
+            len(labels.files),
+            "write a file for every case; else they count as images without any prediction",
+            few(missing),
+            reading={"missing": "empty"} if is_mended else {},
+        )
+    if extra:
+        yield Symptom(
+            "extra-cases",
+            "error",
+            one.source,
+            "predictions without a reference",
+            len(extra),
+            len(one.files),
+            "remove them, or give all references",
+            few(extra),
+        )
+
+
+def grids(labels: Survey, one: Survey, geometry: PathName | None) -> Iterator[Symptom]:
+    """Predictions that do not lie on the grid of their reference: shape, orientation, spacing."""
+    images: Mapping[str, str] = {}
+    if geometry is not None:
+        images = list_samples(Path(fspath(geometry)), "images").files
+    by_rule: dict[str, list[tuple[str, InputError]]] = {}
+    pairs = [name for name in one.files if name in labels.files]
+    for name in pairs:
+        reference, volume = labels.files[name].volume, one.files[name].volume
+        # Channels are told elsewhere.
+        if _channel_count(reference.shape, volume.shape):
+            continue
+        try:
+            if name in images:
+                image = open_volume(images[name], role="image")
+                reference, volume = placed(reference, image), placed(volume, image)
+            check_pair(reference, placed(volume, reference))
+        except InputError as error:
+            by_rule.setdefault(error.rule, []).append((name, error))
+    for rule, members in by_rule.items():
+        hints = Counter(error.hint for _, error in members)
+        yield Symptom(
+            rule,
+            "error",
+            one.source,
+            "predictions that do not lie on the grid of their reference",
+            len(members),
+            len(pairs),
+            hints.most_common(1)[0][0],
+            few([f"{name}: {error.value}" for name, error in members]),
+        )
+
+
+def turned(labels: Survey, one: Survey) -> Iterator[Symptom]:
+    """Voxels that are mirrored although headers agree, told by the overlap after turning them."""
+    tried = 0
+    votes: Counter[tuple[int, ...]] = Counter()
+    for name, facts in one.files.items():
+        reference = labels.files.get(name)
+        if tried >= MOST_TRIED:
+            break
+        if reference is None or facts.volume.shape != reference.volume.shape:
+            continue
+        if not reference.high > 0 or not facts.high > 0:
+            continue
+        target = reference.volume.read() != 0
+        mask = facts.volume.read()
+        mask = mask > (0 if facts.labelled else 0.5 * facts.high)
+        tried += 1
+        axes = _better_turn(target, mask)
+        if axes is not None:
+            votes[axes] += 1
+    if not votes:
+        return
+    axes, n = votes.most_common(1)[0]
+    # One pair may meet by chance; most of all pairs do not.
+    if n < max(2, MOST_OF * tried):
+        return
+    words = ", ".join("zyx"[axis - target.ndim] for axis in axes)
+    yield Symptom(
+        "mirrored",
+        "error",
+        one.source,
+        f"voxels overlap their references only if they are mirrored along {words}",
+        n,
+        tried,
+        f"write the voxels in the order of the image: mirror the array along {words}",
+    )
+
+
+def _better_turn(target: Array, mask: Array) -> tuple[int, ...] | None:
+    """Return the axes along which a mask has to be mirrored to meet its target; None if it meets
+    it as it is, or in no way.
+    """
+    if _dice(target, mask) >= UNMET:
+        return None
+    best, best_axes = MET, None
+    for flags in product((False, True), repeat=target.ndim):
+        axes = tuple(k for k, flag in enumerate(flags) if flag)
+        overlap = _dice(target, np.flip(mask, axes)) if axes else 0.0
+        if overlap > best:
+            best, best_axes = overlap, axes
+    return best_axes
+
+
+def _dice(first: Array, second: Array) -> float:
+    total = int(first.sum()) + int(second.sum())
+    return 2.0 * float((first & second).sum()) / total if total else 0.0
+
+
+def _channel_count(reference: tuple[int, ...], shape: tuple[int, ...]) -> int:
+    """Return the number of channels of a file that has one more axis than its reference."""
+    return shape[0] if len(shape) == len(reference) + 1 and shape[1:] == reference else 0
+
+
+def channels(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symptom]:
+    """Maps with several channels, of which one is to be chosen."""
+    counts = {}
+    for name, facts in one.files.items():
+        if name in labels.files:
+            count = _channel_count(labels.files[name].volume.shape, facts.volume.shape)
+            if count:
+                counts[name] = count
+    if not counts:
+        return
+    n_channels = max(counts.values())
+    name = next(iter(counts))
+    channel = _best_channel(labels, one, list(counts)[:MOST_TRIED], n_channels)
+    hint = f"choose one of 0 to {n_channels - 1} with --channel"
+    reading = {}
+    if channel is not None:
+        options["channel"] = str(channel)
+        reading = {"channel": channel}
+        hint = f"pass --channel {channel}, which overlaps the references most"
+    yield Symptom(
+        "channels",
+        "error",
+        one.source,
+        f"maps have {n_channels} channels",
+        len(counts),
+        len(one.files),
+        hint,
+        few([f"{name}: {shape_text(one.files[name].volume.shape)}"]),
+        reading=reading,
+    )
+
+
+def _best_channel(labels: Survey, one: Survey, cases: Sequence[str], n: int) -> int | None:
+    overlaps = np.zeros(n)
+    for name in cases:
+        target = labels.files[name].volume.read() != 0
+        winner = one.files[name].volume.read().argmax(axis=0)
+        for channel in range(n):
+            overlaps[channel] += _dice(target, winner == channel) / len(cases)
+    best = int(overlaps.argmax())
+    return best if overlaps[best] > UNMET else None
+
+
+def scale(one: Survey, model: str, options: dict[str, str]) -> Iterator[Symptom]:
+    """Scores outside [0, 1] or without any difference; the normalisation of the model is added to
+    ``options``.
+    """
+    low, high = one.low, one.high
+    n = len(one.files)
+    if low >= 0 and high <= 1:
+        constant = [name for name, facts in one.files.items() if facts.low == facts.high]
+        if len(constant) == n and n:
+            message = "maps with one value everywhere: nothing is ranked"
+            hint = "check the export: the maps should hold scores"
+            yield Symptom("score-constant", "warning", one.source, message, n, n, hint)
+        return
+    outside = [name for name, facts in one.files.items() if facts.low < 0 or facts.high > 1]
+    whole = all(facts.whole for facts in one.files.values())
+    normalise = "odds"
+    message = f"scores reach from {low:.4g} to {high:.4g}"
+    hint = "these are no probabilities: --normalise odds keeps the order of scores from 0 on"
+    if low < 0:
+        normalise, hint = "sigmoid", "if these are logits, --normalise sigmoid makes scores of them"
+    elif whole and high <= 65_535:
+        normalise = "uint8" if high <= 255 else "uint16"
+        hint = f"these are pixels of a picture: --normalise {normalise}"
+    elif 10 < high <= 100:
+        normalise, hint = "", "if these are percentages, divide them by 100 and save them again"
+    if normalise:
+        options[f"normalise {model}"] = normalise
+    yield Symptom(
+        "score-range",
+        "error",
+        one.source,
+        message,
+        len(outside),
+        n,
+        hint,
+        few(outside),
+        reading={"normalise": normalise} if normalise else {},
+    )
+
+
+# Commands
+
+
+def _checkup(
+    surveys: Sequence[Survey], findings: Sequence[Symptom], commands: Sequence[str]
+) -> VolumeCheckup:
+    levels = ("error", "warning", "note")
+    ordered = sorted(findings, key=lambda symptom: levels.index(symptom.level))
+    refused = any(symptom.level == "error" for symptom in findings)
+    return VolumeCheckup(tuple(surveys), tuple(ordered), tuple(commands), refused)
+
+
+def _tried_maps(inputs: Inputs, options: Mapping[str, str]) -> str | None:
+    """Return the command of maps if every sample can be loaded with these options."""
+    choices: dict[str, Any] = {}
+    for name in ("pattern", "reference_pattern", "missing", "channel"):
+        if name in options:
+            choices[name] = options[name]
+    normalise = {}
+    for name, value in options.items():
+        if name.startswith("normalise "):
+            normalise[name.removeprefix("normalise ")] = value
+    labels = options.get("labels", "binary")
+    try:
+        for sample in pair(inputs.references, inputs.predictions, **choices):
+            sample.load(label_values=labels, normalise=normalise or "none")
+    except CalipersError:
+        return None
+    words = ["calipers", "maps", fspath(inputs.references)]
+    words += inputs.arguments(list(inputs.predictions))
+    for name, value in choices.items():
+        words += [f"--{name.replace('_', '-')}", value]
+    if labels != "binary":
+        words += ["--labels", labels]
+    if inputs.groups is not None:
+        words += ["--groups", fspath(inputs.groups)]
+    for model, value in normalise.items():
+        words += ["--normalise", value if len(inputs.predictions) == 1 else f"{model}={value}"]
+    return shlex.join(words)
+
+
+def _with_objects(
+    inputs: Inputs,
+    options: Mapping[str, str],
+    surveys: Sequence[Survey],
+    findings: Sequence[Symptom],
+) -> VolumeCheckup:
+    """Examine the objects of label volumes, which `calipers evaluate` compares."""
+    reading = dict(inputs.reading)
+    for name in ("pattern", "reference_pattern"):
+        if name in options:
+            reading[name] = options[name]
+    if "missing" in options:
+        reading["missing_volumes"] = options["missing"]
+    try:
+        result = check_files(inputs.references, inputs.predictions, inputs.groups, **reading)
+    except InputError as error:
+        return _checkup(surveys, [*findings, refusal(error, fspath(inputs.references))], [])
+    # Cases that have no file are told above; an empty file is a statement.
+    of_objects = [symptom for symptom in result.findings if symptom.code != "missing-cases"]
+    whole = _checkup(surveys, [*findings, *of_objects], result.commands)
+    return replace(whole, refused=whole.refused or result.refused)
+
+
+def _check_alone(inputs: Inputs) -> VolumeCheckup:
+    """Examine one folder: references, or predictions before they are submitted."""
+    reading, source = inputs.reading, inputs.references
+    one = survey(source, "labels", reading.get("reference_pattern"), reading)
+    if one.files and not one.is_labels:
+        one = replace(one, role="predictions")
+    findings = [*unreadable(one), *odd_cases(one)]
+    if one.role == "predictions":
+        findings += scale(one, "", {})
+    geometry = reading.get("geometry")
+    if geometry is not None:
+        images = survey_headers(geometry)
+        findings += [*cases(images, one, {}), *grids(images, one, None)]
+    if one.is_labels and not any(symptom.level == "error" for symptom in findings):
+        return _with_objects(inputs, {}, [one], findings)
+    return _checkup([one], findings, [])
+
+
+def survey_headers(source: PathName) -> Survey:
+    """Return the headers of the images of a folder; their values are not looked at."""
+    result = Survey(fspath(source), "images")
+    for name, path in list_samples(Path(fspath(source)), "images").files.items():
+        volume = open_volume(path, role="image")
+        result.files[name] = FileFacts(volume, 0.0, 0.0, True, False)
+    return result
+
+
+def odd_cases(one: Survey) -> Iterator[Symptom]:
+    """Files that differ from nearly all others: number of axes, orientation."""
+    kinds: dict[str, Callable[[Volume], str]] = {
+        "axes": lambda volume: f"{volume.dimensions} axes",
+        "orientation": lambda volume: volume.codes or "unknown",
+    }
+    for kind, text_of in kinds.items():
+        texts = {name: text_of(facts.volume) for name, facts in one.files.items()}
+        counts = Counter(texts.values())
+        if len(counts) < 2:
+            continue
+        usual, n = counts.most_common(1)[0]
+        odd = [name for name, text in texts.items() if text != usual]
+        # Scanners differ in orientation; one file in ten that does is rather a mistake.
+        if kind == "orientation" and len(odd) > 0.1 * len(texts):
+            continue
+        yield Symptom(
+            f"odd-{kind}",
+            "error" if kind == "axes" else "warning",
+            one.source,
+            f"files differ from the {n} others, which have {usual}",
+            len(odd),
+            len(texts),
+            "save all files in the same way",
+            few([f"{name}: {texts[name]}" for name in odd]),
+        )

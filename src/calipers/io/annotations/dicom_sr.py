@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The format ``dicom-sr``: regions of DICOM structured reports (extra ``dicom``).
+
+A measurement report (DICOM PS3.16, TID 1500) has a group (125007) for every finding: its kind
+(121071, Finding), its region on an image (111030, Image Region: SCOORD with points ``column, row``
+of one image), and measurements, of which a certainty (111012) or a probability (111047) is the
+score. Points are pixels, with the corner of the first pixel at 0, 0 (PS3.3, C.18.6.1.2), so that
+the box around them is one of ours. Reports with regions in millimetres (SCOORD3D) are refused.
+
+An image is called by its SOP instance UID, with ``#n`` for frame n of several. Only codes,
+coordinates and UIDs are read: a report names patients and readers. pydicom reads the file.
+`calipers.io.read` calls `DicomReportReader`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from calipers.errors import InputError, UsageError
+from calipers.io.annotations.rows import (
+    AnnotatedImage,
+    AnnotationList,
+    Box,
+    ImageNames,
+    RecordPlace,
+    is_number,
+)
+from calipers.io.reader import (
+    Key,
+    ObjectPart,
+    Options,
+    Reader,
+    ReferenceFile,
+    ReferenceIndex,
+    Sniffed,
+)
+from calipers.io.source import InputFile, InputFolder, open_source
+
+MARK, MARK_AT = b"DICM", 128
+# All classes of structured reports begin like this (DICOM PS3.4, table B.5-1).
+REPORTS = b"1.2.840.10008.5.1.4.1.1.88."
+HEAD = 2048  # bytes that hold the group of the file, which names the class
+SUFFIXES = (".dcm", ".dicom")
+GROUP, FINDING, REGION = "125007", "121071", "111030"
+SCORES = {"111012": "Certainty of Finding", "111047": "Probability of cancer"}
+NO_FINDING = "finding"  # class of regions that say no more
+MOST_ITEMS = 1_000_000
+# Shapes by the box around their points; a circle has its centre and a point on it.
+POLYGONS = ("POLYLINE", "ELLIPSE", "MULTIPOINT")
+
+
+class DicomReportReader(Reader):
+    """Regions of structured reports: a file, or a folder of them.
+
+    Notes
+    -----
+    Images are those that a report refers to as evidence; one without a region is an image without
+    findings. Classes are the meanings of the codes of findings, in alphabetical order.
+    """
+
+    name = "dicom-sr"
+    inputs = ("folder", "file")
+
+    def sniff(self, file: InputFile) -> Sniffed | None:
+        """Recognise the class of the (first) file."""
+        head = bytes(file.data[:HEAD])
+        if isinstance(file, InputFolder):
+            names = file.ending(*SUFFIXES)
+            if not names:
+                return None
+            with Path(file.files[names[0]]).open("rb") as stream:
+                head = stream.read(HEAD)
+        if head[MARK_AT : MARK_AT + len(MARK)] != MARK or REPORTS not in head:
+            return None
+        return Sniffed(self.name, "unknown", "it is a DICOM structured report")
+
+    def references(self, file: InputFile, options: Options) -> ReferenceFile:
+        """Read images and regions."""
+        rows = AnnotationList(file, options)
+        images: dict[str, int] = {}
+        for report in _reports(file):
+            for name in report.images:
+                images.setdefault(name, len(images))
+            for region in report.regions(rows):
+                image = images.setdefault(region.image, len(images))
+                rows.add(image, region.label, region.box, region.place)
+        return rows.references(self.name, [AnnotatedImage(name) for name in images])
+
+    def predictions(
+        self, file: InputFile, index: ReferenceIndex, options: Options
+    ) -> Mapping[str, ObjectPart]:
+        """Read regions with their scores."""
+        rows = AnnotationList(file, options)
+        names = ImageNames(index)
+        for report in _reports(file):
+            for region in report.regions(rows, scored=True):
+                rows.add(
+                    names.find(region.image),
+                    region.label,
+                    region.box,
+                    region.place,
+                    image_name=region.image,
+                    score=region.score,
+                )
+        labels: dict[Key, int] = {name: k for k, name in enumerate(index.classes)}
+        if len(index.classes) == 1:
+            labels.setdefault(NO_FINDING, 0)
+        return {"": rows.predictions(index, labels)}
+
+
+class _Region(NamedTuple):
+    image: str
+    label: str
+    box: Box
+    place: RecordPlace
+    score: float
+
+
+class _Report(NamedTuple):
+    """One report: its images, and the items of its groups."""
+
+    name: str
+    images: list[str]
+    groups: list[Any]
+
+    def regions(self, rows: AnnotationList, *, scored: bool = False) -> Iterator[_Region]:
+        """Yield the regions of all groups; what is none is entered as a problem."""
+        for k, group in enumerate(self.groups):
+            label, score = _label(group), _score(group)
+            for j, item in enumerate(_items(group)):
+                if _code(item) != REGION:
+                    continue
+                place = RecordPlace(f"{self.name} group {k + 1} region {j + 1}")
+                kind = str(item.get("ValueType", ""))
+                if kind != "SCOORD":
+                    rows.reject(
+                        place,
+                        "shape-kind",
+                        "a region in pixels of an image (SCOORD)",
+                        kind,
+                        field="ValueType",
+                        hint="regions in mm (SCOORD3D) are not read: export them per image",
+                    )
+                    continue
+                box, image = _box(item), _image(item)
+                if box is None or image is None:
+                    rows.reject(
+                        place,
+                        "box-shape",
+                        f"points of {', '.join(POLYGONS)} or CIRCLE on an image",
+                        str(item.get("GraphicType", "")),
+                        field="GraphicData",
+                    )
+                    continue
+                if scored and score is None:
+                    rows.reject(
+                        place,
+                        "score-missing",
+                        "a score",
+                        field="MeasuredValueSequence",
+                        hint="measurements that are scores: "
+                        + ", ".join(f"{name} ({code}, DCM)" for code, name in SCORES.items()),
+                    )
+                    continue
+                yield _Region(image, label, box, place, 0.0 if score is None else score)
+
+
+def _reports(file: InputFile) -> Iterator[_Report]:
+    if not isinstance(file, InputFolder):
+        yield _report(file, "")
+        return
+    for name in file.ending(*SUFFIXES):
+        source = open_source(file.files[name])
+        if REPORTS in bytes(source.data[:HEAD]):
+            yield _report(source, name)
+        else:
+            note = "DICOM files that are no reports were not read"
+            file.notes.extend([note] if note not in file.notes else [])
+
+
+def _report(file: InputFile, name: str) -> _Report:
+    from io import BytesIO
+
+    try:
+        import pydicom
+    except ImportError:
+        raise UsageError(
+            f'{file.file}: DICOM files need pydicom: pip install "calipers[dicom]"'
+        ) from None
+    from calipers.io.volumes.dicom import silent_logs
+    from calipers.io.volumes.dicom_syntax import require_decoder
+    from calipers.io.volumes.volume import guarded
+
+    with guarded(file.file), silent_logs():
+        stream = BytesIO(file.data[:])
+        # Only for the size of a deflated report: reports have no pixels.
+        require_decoder(stream, file.file)
+        stream.seek(0)
+        report = pydicom.dcmread(stream)
+        groups: list[Any] = []
+        _walk(report, groups, [0], file.file)
+        return _Report(name, _evidence(report), groups)
+
+
+def _walk(item: Any, groups: list[Any], count: list[int], file: str) -> None:
+    """Collect the measurement groups below an item, in the order of the report."""
+    for child in _items(item):
+        count[0] += 1
+        if count[0] > MOST_ITEMS:
+            raise InputError(f"at most {MOST_ITEMS:,} items", rule="too-large", file=file)
+        if _code(child) == GROUP:
+            groups.append(child)
+        else:
+            _walk(child, groups, count, file)
+
+
+def _items(item: Any) -> list[Any]:
+    return list(item.get("ContentSequence") or ())
+
+
+def _code(item: Any, sequence: str = "ConceptNameCodeSequence") -> str:
+    concept = next(iter(item.get(sequence) or ()), None)
+    return "" if concept is None else str(concept.get("CodeValue", ""))
+
+
+def _label(group: Any) -> str:
+    for item in _items(group):
+        if _code(item) == FINDING:
+            concept = next(iter(item.get("ConceptCodeSequence") or ()), None)
+            if concept is not None:
+                return str(concept.get("CodeMeaning", "")) or NO_FINDING
+    return NO_FINDING
+
+
+def _score(group: Any) -> float | None:
+    """Return the first measurement that is a certainty, as a fraction; None if there is none."""
+    for item in _items(group):
+        if _code(item) not in SCORES:
+            continue
+        measured = next(iter(item.get("MeasuredValueSequence") or ()), None)
+        value = None if measured is None else measured.get("NumericValue")
+        if value is None:
+            continue
+        number = float(value)
+        is_percent = _code(measured, "MeasurementUnitsCodeSequence") == "%"
+        return number / 100.0 if is_percent else number
+    return None
+
+
+def _box(item: Any) -> Box | None:
+    """Return the box around the points of a region."""
+    kind, data = str(item.get("GraphicType", "")), item.get("GraphicData")
+    points = [float(number) for number in data or ()]
+    if len(points) < 4 or len(points) % 2 or not all(map(is_number, points)):
+        return None
+    xs, ys = points[0::2], points[1::2]
+    if kind == "CIRCLE" and len(points) == 4:
+        radius = ((xs[1] - xs[0]) ** 2 + (ys[1] - ys[0]) ** 2) ** 0.5
+        return xs[0] - radius, ys[0] - radius, xs[0] + radius, ys[0] + radius
+    if kind not in POLYGONS:
+        return None
+    # The four points of an ellipse are the ends of its axes: the box holds for upright ones.
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def _image(item: Any) -> str | None:
+    """Return the name of the image that a region lies on."""
+    for child in _items(item):
+        reference = next(iter(child.get("ReferencedSOPSequence") or ()), None)
+        if reference is not None:
+            return _image_name(reference)
+    return None
+
+
+def _image_name(reference: Any) -> str:
+    name = str(reference.get("ReferencedSOPInstanceUID", ""))
+    frames = reference.get("ReferencedFrameNumber")
+    if frames is None:
+        return name
+    numbers = [frames] if isinstance(frames, int | str) else list(frames)
+    return f"{name}#{int(numbers[0])}" if numbers else name
+
+
+def _evidence(report: Any) -> list[str]:
+    """Return the images that a report is based on."""
+    names = []
+    for study in report.get("CurrentRequestedProcedureEvidenceSequence") or ():
+        for series in study.get("ReferencedSeriesSequence") or ():
+            for reference in series.get("ReferencedSOPSequence") or ():
+                names.append(_image_name(reference))
+    return names

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a result comes from: the record of its run, and the log of all runs in its folder.
+
+`run_record` makes the content of ``run.json``: versions, machine, source, inputs, protocol, seed,
+hashes of the files beside it, and a hash of itself (`check_record`), so that no field of it can
+change unnoticed. `log_entry` makes the next line of ``audit.jsonl``: every line has the hash of the
+line before and of the ``run.json`` of its run, so that no run can be taken out of the middle or
+changed (`read_log`, `check_log`). `calipers.evaluation.saved` writes both, `calipers.io.saved` and
+``calipers verify`` check them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import subprocess
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from calipers.errors import InputError
+from calipers.results.files import LAST, canonical, environment, sha256_of
+
+AUDIT = "audit.jsonl"
+AUDIT_SCHEMA = "calipers.audit/1"
+MOST_LOG_BYTES = 64 << 20
+# What an entry of the log repeats from the record of its run.
+REPEATED = ("calipers", "result_hash", "started", "ended")
+# Asked once, for folders that were saved from a checkout.
+GIT = ("git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+PATIENCE = 5  # seconds for git
+
+
+def run_record(
+    evaluation: Mapping[str, Any],
+    *,
+    metric_ids: Sequence[str],
+    settings: Mapping[str, Any],
+    command: Sequence[str],
+    started: datetime,
+    files: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return the content of ``run.json`` for an evaluation document.
+
+    ``result_hash`` covers rows and protocol only: two runs on the same data agree in it whatever
+    the time and the machine. ``files`` are those written beside it, each with its ``sha256`` and
+    ``bytes``. ``record_hash`` covers everything else in the record.
+    """
+    inputs = evaluation["cohort"]["files"]
+    record = {
+        "schema": "calipers.run/1",
+        "calipers": evaluation["calipers"],
+        "source": source(),
+        "command": list(command),
+        "environment": {**environment(), **machine()},
+        "protocol": evaluation["protocol"],
+        "protocol_hash": sha256_of(evaluation["protocol"]),
+        "settings": dict(settings),
+        "metric_ids": list(metric_ids),
+        "inputs": inputs,
+        "records": _records(inputs),
+        "cohort": {key: value for key, value in evaluation["cohort"].items() if key != "files"},
+        "result_hash": sha256_of({"protocol": evaluation["protocol"], "rows": evaluation["rows"]}),
+        "files": {name: dict(facts) for name, facts in files.items()},
+        "log": AUDIT,
+        "started": _stamp(started),
+        "ended": _stamp(datetime.now(UTC)),
+        "exit": 0,
+    }
+    return {**record, "record_hash": sha256_of(record)}
+
+
+def check_record(record: Mapping[str, Any], file: str) -> None:
+    """Raise if a field of ``run.json`` has changed; records of earlier versions have no hash."""
+    if "record_hash" not in record and "records" not in record:
+        return
+    rest = {key: value for key, value in record.items() if key != "record_hash"}
+    try:
+        own_hash = sha256_of(rest)
+    except UnicodeEncodeError:  # half of a surrogate pair, which no record has
+        own_hash = ""
+    if record.get("record_hash") != own_hash:
+        raise InputError(
+            "the record of a run as it was written",
+            rule="record-hash",
+            file=file,
+            location="/record_hash",
+            value=record.get("record_hash"),
+            hint="it was changed after the run: take the folder from a backup, or evaluate again",
+        )
+
+
+@cache
+def source() -> dict[str, Any]:
+    """Return which build of Calipers this is: the commit of a checkout, and the hash of the list of
+    installed files, which has the hash of each.
+    """
+    return {"commit": _commit(), "installed_sha256": _installed()}
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """Return what the numbers should not depend on, but might: BLAS, processor and system."""
+    import numpy
+
+    config: Any = numpy.show_config(mode="dicts")
+    blas = config.get("Build Dependencies", {}).get("blas", {})
+    return {
+        "blas": f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip(),
+        "cpu": _processor(),
+        "release": platform.release(),
+    }
+
+
+def _commit() -> str | None:
+    """Return the commit of the checkout that this package lies in, with ``-dirty`` if files were
+    changed; None if it is installed.
+    """
+    checkout = Path(__file__).resolve().parents[3]
+    if not (checkout / ".git").exists() or not (checkout / "src" / "calipers").is_dir():
+        return None
+    try:
+        answer = subprocess.run(
+            GIT, cwd=checkout, capture_output=True, text=True, timeout=PATIENCE, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip() or None
+
+
+def _installed() -> str | None:
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        listing = distribution("calipers").read_text("RECORD")
+    except PackageNotFoundError:
+        return None
+    return None if listing is None else hashlib.sha256(listing.encode()).hexdigest()
+
+
+def _processor() -> str:
+    """Return the name of the processor; Linux has it in a file, others say it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def _records(inputs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the account of all inputs together: read = used + quarantined."""
+    quarantined: Counter[str] = Counter()
+    for account in inputs:
+        quarantined.update(account["quarantined"])
+    return {
+        "read": sum(account["read"] for account in inputs),
+        "used": sum(account["used"] for account in inputs),
+        "quarantined": dict(sorted(quarantined.items())),
+    }
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def log_entry(earlier: Sequence[str], record: Mapping[str, Any], run: bytes) -> str:
+    """Return the line of the log for a run; ``run`` is its ``run.json``, ``earlier`` the lines
+    before.
+    """
+    entry = {
+        "schema": AUDIT_SCHEMA,
+        "number": len(earlier) + 1,
+        "previous": _hash(earlier[-1]) if earlier else None,
+        "run_sha256": hashlib.sha256(run).hexdigest(),
+        **{key: record[key] for key in REPEATED},
+    }
+    return canonical(entry)
+
+
+def read_log(path: Path) -> list[str]:
+    """Return the lines of a log whose chain is whole; none if there is no file.
+
+    Raises
+    ------
+    InputError
+        ``audit-chain``: a line was changed, removed or added by something else.
+    """
+    if not path.exists():
+        return []
+    if path.stat().st_size > MOST_LOG_BYTES:
+        raise InputError(f"at most {MOST_LOG_BYTES} bytes", rule="too-large", file=str(path))
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _broken(path, 1, str(error)) from None
+    lines = text.split("\n")
+    if lines.pop():
+        raise _broken(path, len(lines) + 1, "the last line has no end")
+    previous = None
+    for number, line in enumerate(lines, 1):
+        entry = _entry(line)
+        if entry is None or entry.get("number") != number or entry.get("previous") != previous:
+            raise _broken(path, number, line)
+        previous = _hash(line)
+    return lines
+
+
+def check_log(path: Path, record: Mapping[str, Any], run: bytes) -> int:
+    """Raise unless the last line of the log is that of this run; return the number of lines."""
+    lines = read_log(path)
+    if not lines:
+        raise InputError(
+            f"the log of runs that {LAST} names",
+            rule="not-found",
+            file=str(path),
+            hint="it was removed after the run: take the folder from a backup, or evaluate again",
+        )
+    if lines[-1] != log_entry(lines[:-1], record, run):
+        raise _broken(path, len(lines), lines[-1], f"the entry of the {LAST} beside it")
+    return len(lines)
+
+
+def _entry(line: str) -> dict[str, Any] | None:
+    """Return an entry of the log; None if it is not exactly as one is written."""
+    try:
+        entry = json.loads(line)
+        is_canonical = isinstance(entry, dict) and canonical(entry) == line
+    except (ValueError, RecursionError):  # also half of a surrogate pair
+        return None
+    return entry if is_canonical and entry.get("schema") == AUDIT_SCHEMA else None
+
+
+def _hash(line: str) -> str:
+    return hashlib.sha256(line.encode("utf-8")).hexdigest()
+
+
+def _broken(
+    path: Path, number: int, value: str, expected: str = "an entry that follows the one before"
+) -> InputError:
+    return InputError(
+        expected,
+        rule="audit-chain",
+        file=str(path),
+        location=f"line {number}",
+        value=value,
+        hint="the log was changed after the run: take the folder from a backup; "
+        "to begin a new log, evaluate into a new folder",
+    )

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Multiple instance learning: a network that marks patches, and learns from labels of whole images.
+
+After Li et al. (2018), as the stability paper has it: the features of a backbone on a grid of
+``grid x grid`` patches, a convolution 3x3 with batch norm and ReLU (its activity may be
+penalised), a convolution 1x1 that gives every patch its logit, and a pooling operator that makes
+the patches the probability of the image. Of images with boxes the patches are known; they count
+``boxed_weight`` times in the loss, with the pooling for known instances.
+
+`MilTask` is what `calipers.training.loop.fit` trains; `maps_of` gives the maps of images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import adaptive_max_pool2d, interpolate
+
+from calipers.arrays import F32, F64, I64, Flags
+from calipers.kernels.roc import CaseRanks
+from calipers.training.backbones import backbone
+from calipers.training.frames import Frames, scaled
+from calipers.training.loop import in_batches
+from calipers.training.plan import TrainingPlan
+from calipers.training.pooling import BagPooling, LogProbability
+
+TWO_KINDS = 2
+
+
+class MilNetwork(nn.Module):
+    """From pictures to the logits of patches and the probability of the image."""
+
+    def __init__(self, plan: TrainingPlan, channels: int, weights: str | None = None) -> None:
+        super().__init__()
+        self.grid = plan.grid
+        self.backbone = backbone(plan.backbone, channels, weights)
+        self.head = nn.Sequential(
+            nn.Conv2d(self.backbone.channels, plan.head_channels, 3, padding=1, bias=False),
+            nn.BatchNorm2d(plan.head_channels),
+            nn.ReLU(),
+        )
+        self.patches = nn.Conv2d(plan.head_channels, 1, 1)
+        nn.init.constant_(self.patches.bias, plan.head_bias)
+        self.pooling = BagPooling(plan.pooling, plan.head_channels)
+
+    def forward(self, pictures: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (B, grid, grid) logits and (B, channels, grid, grid) features of the head."""
+        features = self.backbone(pictures)
+        # Maxima keep the place of what is strong; a backbone that is too coarse is interpolated.
+        if features.shape[-1] > self.grid:
+            features = adaptive_max_pool2d(features, self.grid)
+        elif features.shape[-1] < self.grid:
+            features = interpolate(features, size=(self.grid, self.grid), mode="bilinear")
+        features = self.head(features)
+        return self.patches(features)[:, 0], features
+
+    def bags(
+        self,
+        pictures: Tensor,
+        instances: Tensor | None = None,
+        annotated: Tensor | None = None,
+    ) -> tuple[LogProbability, Tensor, Tensor]:
+        """Return the probabilities of images, the logits of patches, and the features."""
+        logits, features = self(pictures)
+        return self.pooling(logits, features, instances, annotated), logits, features
+
+
+class MilTask:
+    """A network with its data: the loss of a batch, and how well it separates new images."""
+
+    def __init__(
+        self,
+        network: MilNetwork,
+        frames: Frames,
+        boxed: Flags,
+        validation: I64,
+        plan: TrainingPlan,
+        device: torch.device,
+    ) -> None:
+        """``boxed`` flags the images whose boxes are used."""
+        self.network = network.to(device)
+        self.frames, self.plan, self.device = frames, plan, device
+        self.boxed, self.validation = boxed, validation
+        self.positive = frames.images.positive
+        self.instances = {}
+        for i in np.flatnonzero(boxed).tolist():
+            self.instances[i] = frames.instances(i, plan.grid)
+
+    def pictures(self, rows: I64) -> Tensor:
+        """Return a batch of pictures."""
+        return torch.from_numpy(scaled(self.frames.pixels[rows])).to(self.device)
+
+    def loss(self, rows: I64) -> Tensor:
+        """Return the weighted mean of the cross-entropies, and the penalty on activity."""
+        plan = self.plan
+        labels = torch.from_numpy(self.positive[rows].astype(np.float32)).to(self.device)
+        instances, annotated = self._known(rows)
+        bags, _, features = self.network.bags(self.pictures(rows), instances, annotated)
+        losses = bags.loss(labels)
+        if annotated is not None:
+            losses = torch.where(annotated, losses * plan.boxed_weight, losses)
+        loss = losses.mean()
+        if plan.activity_l2:
+            # The sum over a picture, the mean over pictures, as Keras counts it.
+            loss = loss + plan.activity_l2 * features.square().sum() / len(rows)
+        return loss
+
+    def _known(self, rows: I64) -> tuple[Tensor | None, Tensor | None]:
+        annotated = self.boxed[rows]
+        if not annotated.any():
+            return None, None
+        empty = np.zeros((self.plan.grid, self.plan.grid), np.bool_)
+        flags = np.stack([self.instances.get(i, empty) for i in rows.tolist()])
+        return (
+            torch.from_numpy(flags).to(self.device),
+            torch.from_numpy(annotated).to(self.device),
+        )
+
+    def validate(self) -> Mapping[str, float]:
+        """Return AUC and loss of the validation images; the AUC is the score if there is one."""
+        if not len(self.validation):
+            return {}
+        _, order = maps_of(self.network, self.frames, self.validation, self.plan.batch, self.device)
+        positive = self.positive[self.validation]
+        # Cross-entropy of log odds: log(1 + exp(-x)) of the right side.
+        signed = np.where(positive, order, -order)
+        loss = float(np.logaddexp(0, -signed).mean())
+        area = bag_auc(order, positive)
+        if area is None:
+            return {"score": -loss, "loss": loss}
+        return {"score": area, "loss": loss, "AUC": area}
+
+
+def maps_of(
+    network: MilNetwork,
+    frames: Frames,
+    rows: I64,
+    batch: int,
+    device: torch.device,
+    progress: Any = None,
+) -> tuple[F32, F64]:
+    """Return (n, grid, grid) probabilities of patches, and (n,) log odds of images."""
+    network.eval()
+    maps: list[F32] = []
+    odds: list[F64] = []
+    n_done = 0
+    with torch.no_grad():
+        for part in in_batches(rows, batch):
+            pictures = torch.from_numpy(scaled(frames.pixels[part])).to(device)
+            bags, logits, _ = network.bags(pictures)
+            maps.append(torch.sigmoid(logits).cpu().numpy())
+            odds.append((bags.positive - bags.negative).cpu().double().numpy())
+            n_done += len(part)
+            if progress is not None:
+                progress(n_done, len(rows))
+    return np.concatenate(maps), np.concatenate(odds)
+
+
+def bag_auc(order: F64, positive: Flags) -> float | None:
+    """Return the area under the ROC curve; None if there is only one kind of image."""
+    if len(np.unique(positive)) < TWO_KINDS:
+        return None
+    ranks = CaseRanks.of(order, positive, -np.inf)
+    return float(ranks.area(np.ones((1, len(order)), np.int64))[0])
+
+
+def average_weights(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the mean of the weights of several networks of one kind.
+
+    Notes
+    -----
+    The mean of networks is a network only if they started from the same weights; statistics of
+    batch norm are averaged too. Whole numbers are those of the first network.
+    """
+    result = {}
+    for name, first in states[0].items():
+        if first.is_floating_point():
+            result[name] = torch.stack([state[name] for state in states]).mean(dim=0)
+        else:
+            result[name] = first.clone()
+    return result

@@ -1,0 +1,327 @@
+"""Folders of volumes: planted mistakes are found, sound folders are not blamed, commands run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calipers.cli.main import run
+from calipers.doctor.remedies import Inputs
+from calipers.doctor.volume_folders import VolumeCheckup, are_volumes, check_volumes
+from calipers.io.volumes.values import write_volume
+
+SHAPE = (6, 20, 24)
+AFFINE = np.diag([-0.7, -0.7, 2.5, 1.0])
+Arrays = dict[str, np.ndarray]
+
+
+def labels(n: int = 6, *, values: int = 1) -> Arrays:
+    """Return volumes with a lesion off the centre each, the last one empty."""
+    rng = np.random.default_rng(5)
+    volumes = {}
+    for k in range(n):
+        volume = np.zeros(SHAPE, np.uint8)
+        if k < n - 1:
+            y, x = rng.integers(1, 5, 2)
+            volume[1:3, y : y + 5, x : x + 5] = 1 + k % values
+        volumes[f"case{k}"] = volume
+    return volumes
+
+
+def maps(of: Arrays) -> Arrays:
+    """Return scores that are high on most of every lesion."""
+    rng = np.random.default_rng(6)
+    return {
+        name: np.where(np.roll(volume, 1, axis=2) > 0, 0.8, 0.1).astype(np.float32)
+        + (0.1 * rng.random(SHAPE)).astype(np.float32)
+        for name, volume in of.items()
+    }
+
+
+def put(folder: Path, volumes: Arrays, affine: np.ndarray = AFFINE, suffix: str = ".npz") -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, volume in volumes.items():
+        if suffix in (".npy", ".png"):
+            write_volume(folder / f"{name}{suffix}", volume)
+        else:
+            write_volume(folder / f"{name}{suffix}", volume, affine=affine)
+    return folder
+
+
+def checked(references: Path, predictions: Path | None, **reading: object) -> VolumeCheckup:
+    files = {} if predictions is None else {predictions.name: predictions}
+    assert are_volumes(references, files)
+    return check_volumes(Inputs(references, files, None, reading))
+
+
+def codes(checkup: VolumeCheckup, level: str = "error") -> set[str]:
+    return {symptom.code for symptom in checkup.findings if symptom.level == level}
+
+
+PLANTED: dict[str, tuple[Callable[[Path], tuple[Path, Path]], str, str]] = {}
+
+
+def planted(code: str, option: str = "") -> Callable:
+    """Enter a mistake: its code, and an option of the command that works ("-": there is none)."""
+
+    def register(make: Callable[[Path], tuple[Path, Path]]) -> Callable:
+        PLANTED[make.__name__] = (make, code, option)
+        return make
+
+    return register
+
+
+def pair_of(folder: Path, predictions: Arrays, **options: object) -> tuple[Path, Path]:
+    return put(folder / "refs", labels()), put(folder / "preds", predictions, **options)
+
+
+@planted("affine", "-")
+def header_mirrored(folder):
+    return pair_of(folder, maps(labels()), affine=np.diag([0.7, -0.7, 2.5, 1.0]))
+
+
+@planted("affine", "-")
+def header_moved(folder):
+    moved = AFFINE.copy()
+    moved[2, 3] = 12.5
+    return pair_of(folder, maps(labels()), affine=moved)
+
+
+@planted("affine", "-")
+def header_of_another_spacing(folder):
+    return pair_of(folder, maps(labels()), affine=np.diag([-1.4, -0.7, 2.5, 1.0]))
+
+
+@planted("mirrored", "-")
+def voxels_mirrored(folder):
+    flipped = {name: scores[:, :, ::-1] for name, scores in maps(labels()).items()}
+    return pair_of(folder, flipped)
+
+
+@planted("mirrored", "-")
+def labels_upside_down(folder):
+    return pair_of(folder, {name: volume[:, ::-1] for name, volume in labels().items()})
+
+
+@planted("shape-mismatch", "-")
+def axes_transposed(folder):
+    turned = {name: scores.transpose(2, 1, 0) for name, scores in maps(labels()).items()}
+    return pair_of(folder, turned)
+
+
+@planted("missing-cases", "--missing empty")
+def case_missing(folder):
+    scores = maps(labels())
+    del scores["case2"]
+    return pair_of(folder, scores)
+
+
+@planted("missing-cases", "--missing-volumes empty")
+def label_missing(folder):
+    volumes = labels()
+    del volumes["case2"]
+    return pair_of(folder, volumes)
+
+
+@planted("extra-cases", "-")
+def case_too_many(folder):
+    return pair_of(folder, {**maps(labels()), "case9": maps(labels())["case1"]})
+
+
+@planted("image-names", "--pattern")
+def names_with_a_suffix(folder):
+    named = {f"{name}_pred": scores for name, scores in maps(labels()).items()}
+    return pair_of(folder, named)
+
+
+@planted("image-names", "--reference-pattern")
+def references_with_a_suffix(folder):
+    references = {f"{name}_seg": volume for name, volume in labels().items()}
+    return put(folder / "refs", references), put(folder / "preds", labels())
+
+
+@planted("score-range", "--normalise uint8")
+def pixels(folder):
+    scaled = {name: (255 * scores).astype(np.uint8) for name, scores in maps(labels()).items()}
+    return pair_of(folder, scaled)
+
+
+@planted("score-range", "--normalise sigmoid")
+def logits(folder):
+    return pair_of(folder, {k: np.log(s / (1 - s)) for k, s in maps(labels()).items()})
+
+
+@planted("score-range", "--normalise odds")
+def above_one(folder):
+    return pair_of(folder, {name: 5 * scores for name, scores in maps(labels()).items()})
+
+
+@planted("score-range", "-")
+def percentages(folder):
+    return pair_of(folder, {name: 100 * scores for name, scores in maps(labels()).items()})
+
+
+@planted("non-finite", "-")
+def not_a_number(folder):
+    scores = maps(labels())
+    scores["case3"][0, 0, 0] = np.nan
+    return pair_of(folder, scores)
+
+
+@planted("channels", "--channel 1")
+def softmax(folder):
+    references = put(folder / "refs", labels())
+    (folder / "preds").mkdir()
+    for name, scores in maps(labels()).items():
+        np.savez(folder / "preds" / f"{name}.npz", probabilities=np.stack([1 - scores, scores]))
+    return references, folder / "preds"
+
+
+@planted("label-fractions", "-")
+def interpolated_labels(folder):
+    soft = {name: 0.5 * volume.astype(np.float32) for name, volume in labels().items()}
+    return put(folder / "refs", soft), put(folder / "preds", maps(labels()))
+
+
+@planted("files-swapped", "-")
+def wrong_order(folder):
+    return put(folder / "refs", maps(labels())), put(folder / "preds", labels())
+
+
+@planted("volume-broken", "-")
+def truncated(folder):
+    references, predictions = pair_of(folder, maps(labels()))
+    whole = (predictions / "case1.npz").read_bytes()
+    (predictions / "case1.npz").write_bytes(whole[: len(whole) // 2])
+    return references, predictions
+
+
+@planted("unknown-category", "--lenient")
+def value_of_no_class(folder):
+    other = labels()
+    other["case0"][5, 19, 20:23] = 7
+    return pair_of(folder, other)
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_mistake_is_found(name, tmp_path, capsys) -> None:
+    make, code, option = PLANTED[name]
+    references, predictions = make(tmp_path)
+    checkup = checked(references, predictions)
+    assert code in codes(checkup), checkup.lines()
+    assert checkup.refused
+    assert run(["doctor", str(references), str(predictions)]) == 2
+    if option == "-":
+        assert checkup.commands == ()
+        return
+    (command,) = checkup.commands
+    assert option in command
+    assert run([*shlex.split(command)[1:], "--no-ci", "-q"]) == 0, capsys.readouterr().err
+
+
+def test_values_of_labels_are_a_warning_with_a_command(tmp_path) -> None:
+    references = put(tmp_path / "refs", labels(values=3))
+    checkup = checked(references, put(tmp_path / "preds", maps(labels())))
+    assert codes(checkup, "warning") == {"label-values"}
+    (command,) = checkup.commands
+    assert "--labels nonzero" in command
+    assert run([*shlex.split(command)[1:], "--no-ci", "-q"]) == 0
+
+
+def constant(folder):
+    return pair_of(folder, {name: np.full(SHAPE, 0.5, np.float32) for name in labels()})
+
+
+def test_constant_maps_are_a_warning(tmp_path) -> None:
+    assert codes(checked(*constant(tmp_path)), "warning") == {"score-constant"}
+
+
+def anywhere(seed: int) -> np.ndarray:
+    """Return a volume with a lesion at a random place, as a model without skill marks it."""
+    volume = np.zeros(SHAPE, np.uint8)
+    z, y, x = np.random.default_rng(seed).integers(0, (4, 15, 19))
+    volume[z : z + 2, y : y + 5, x : x + 5] = 1
+    return volume
+
+
+SOUND: dict[str, Callable[[Path], tuple[Path, Path]]] = {
+    "maps": lambda folder: pair_of(folder, maps(labels())),
+    "labels": lambda folder: pair_of(
+        folder, {name: np.roll(volume, 1, axis=2) for name, volume in labels().items()}
+    ),
+    "labels as floats": lambda folder: pair_of(
+        folder, {name: volume.astype(np.float32) for name, volume in labels().items()}
+    ),
+    "classes": lambda folder: (
+        put(folder / "refs", labels(12, values=2)),
+        put(folder / "preds", labels(12, values=2)),
+    ),
+    "arrays without a place": lambda folder: pair_of(folder, maps(labels()), suffix=".npy"),
+    "a model without skill": lambda folder: pair_of(
+        folder,
+        {
+            name: np.random.default_rng(k).random(SHAPE).astype(np.float32)
+            for k, name in enumerate(labels())
+        },
+    ),
+    "a model that finds nothing": lambda folder: pair_of(
+        folder, {name: np.zeros(SHAPE, np.uint8) for name in labels()}
+    ),
+    "objects elsewhere": lambda folder: pair_of(
+        folder, {name: anywhere(k) for k, name in enumerate(labels())}
+    ),
+    "pictures": lambda folder: (
+        put(folder / "refs", {k: v[1] for k, v in labels().items()}, suffix=".png"),
+        put(folder / "preds", {k: v[1] for k, v in labels().items()}, suffix=".png"),
+    ),
+    "binary maps": lambda folder: pair_of(
+        folder, {name: (scores > 0.5).astype(np.uint8) for name, scores in maps(labels()).items()}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_the_doctor_is_silent_on_sound_folders(name, tmp_path) -> None:
+    references, predictions = SOUND[name](tmp_path)
+    checkup = checked(references, predictions)
+    assert codes(checkup) == set(), checkup.lines()
+    assert not codes(checkup, "warning") - {"score-constant"}, checkup.lines()
+    assert not checkup.refused
+    (command,) = checkup.commands
+    assert run([*shlex.split(command)[1:], "--no-ci", "-q"]) == 0
+
+
+def test_a_submission_is_checked_without_labels(tmp_path, capsys) -> None:
+    """Participants have images and predictions, and no path of a label is ever shown."""
+    scores = maps(labels())
+    scores["case1"][0, 0, 0] = np.inf
+    scores["case2"] = scores["case2"][:-1]
+    del scores["case4"]
+    predictions = put(tmp_path / "preds", {name: 5 * one for name, one in scores.items()})
+    images = put(tmp_path / "images", labels())
+    checkup = checked(predictions, None, geometry=images)
+    assert codes(checkup) == {"non-finite", "shape-mismatch", "missing-cases", "score-range"}
+    code = run(["doctor", str(predictions), "--geometry", str(images), "--json"])
+    assert code == 2
+    assert str(tmp_path / "refs") not in capsys.readouterr().out
+
+
+def test_a_sound_submission(tmp_path) -> None:
+    checkup = checked(put(tmp_path / "preds", maps(labels())), None)
+    assert (checkup.findings, checkup.refused) == ((), False)
+    assert run(["doctor", str(tmp_path / "preds"), "--fail-on", "warning"]) == 0
+
+
+def test_references_alone(tmp_path) -> None:
+    checkup = checked(put(tmp_path / "refs", labels()), None)
+    assert not codes(checkup)
+    assert "values       labels 1" in "\n".join(checkup.lines())
+
+
+def test_repair_is_not_for_volumes(tmp_path) -> None:
+    references, predictions = pair_of(tmp_path, maps(labels()))
+    assert run(["doctor", str(references), str(predictions), "--repair", "x.csv"]) == 2
