@@ -138,7 +138,6 @@ class Protocol:
     def as_dict(self) -> dict[str, Any]:
         """Return the protocol for JSON output; infinities become null."""
         document = asdict(self)
-        document["matching"] = self.matching._asdict()
         document["metrics"] = [{"name": m.name, "kind": m.kind, **m.options} for m in self.metrics]
         document.pop("maps")
         if self.maps is not None:
