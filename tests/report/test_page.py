@@ -285,7 +285,7 @@ def test_marks_are_explained_below_their_table(text):
     )[0]
     assert re.search(r"<small>\[0\.\d{3}, 1\.000\]\*</small>", table)
     said = (
-        "few patients are in error, or nearly all: a score interval, which counts patients and "
+        "few patients are in error, or nearly all: an interval that counts patients and "
         "objects"
     )
     assert f'<p class="note">* {said}</p>' in table

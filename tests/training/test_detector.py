@@ -7,11 +7,11 @@ import pytest
 
 from calipers.kernels import boxes as kernels
 from calipers.training import augment
-from calipers.training.augment import Sample
+from calipers.training.augment import BoxedFrame
 from calipers.training.canvases import Canvases
 from calipers.training.data import open_images
 from calipers.training.frames import prepare
-from calipers.training.plan import TrainingPlan
+from calipers.training.training_plan import TrainingPlan
 from training import layouts
 from training.needs import NEEDS_TORCH
 
@@ -117,10 +117,10 @@ class Pair:
         pixels = np.zeros((40, 40), np.uint8)
         box = [[4, 6, 14, 12], [20, 22, 30, 36]][i]
         pixels[box[1] : box[3], box[0] : box[2]] = 200
-        return Sample(pixels, np.array([box], np.float64), np.array([i]))
+        return BoxedFrame(pixels, np.array([box], np.float64), np.array([i]))
 
 
-def brightness(sample: Sample) -> float:
+def brightness(sample: BoxedFrame) -> float:
     """Share of bright pixels inside the boxes of an image."""
     inside = np.zeros(sample.pixels.shape, np.bool_)
     for x0, y0, x1, y1 in sample.boxes:
@@ -171,5 +171,5 @@ def test_copy_paste_and_mix_up_bring_both():
     pasted = augment.copy_paste(first, second, np.random.default_rng(0))
     assert 1 in pasted.labels.tolist()
     assert brightness(pasted) == 1
-    empty = Sample(second.pixels, np.zeros((0, 4)), np.zeros(0, np.int64))
+    empty = BoxedFrame(second.pixels, np.zeros((0, 4)), np.zeros(0, np.int64))
     assert augment.copy_paste(first, empty, np.random.default_rng(0)) is first

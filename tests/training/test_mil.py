@@ -9,7 +9,7 @@ import calipers as cal
 from calipers.training.canvases import Canvases
 from calipers.training.data import open_images
 from calipers.training.frames import prepare
-from calipers.training.plan import TrainingPlan
+from calipers.training.training_plan import TrainingPlan
 from training import layouts
 from training.needs import NEEDS_TORCH
 

@@ -44,7 +44,7 @@ def test_the_page(tmp_path, monkeypatch):
 
 
 def test_the_page_names_what_exists():
-    from calipers.training.plan import plans
+    from calipers.training.training_plan import plans
 
     text = PAGE.read_text(encoding="utf-8")
     for name in re.findall(r"`((?:xray|mura|voc|canvases)[a-z0-9.-]*)`", text):
@@ -53,7 +53,7 @@ def test_the_page_names_what_exists():
 
 
 def test_the_plan_of_the_page_is_valid():
-    from calipers.training.plan import plans, read_plans
+    from calipers.training.training_plan import plans, read_plans
 
     text = re.search(r'^```toml title="mine.toml"\n(.*?)^```$', PAGE.read_text(), re.S | re.M)[1]
     assert read_plans(text, "mine.toml", plans())["mine"].patience == 5

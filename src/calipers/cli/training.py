@@ -129,9 +129,9 @@ def train(data: str, **options: Any) -> None:
     """
     _require_torch()
     from calipers.training.canvases import Canvases
-    from calipers.training.plan import TrainingPlan
     from calipers.training.train import run_tables
     from calipers.training.train import train as carry_out
+    from calipers.training.training_plan import TrainingPlan
 
     if options["output"] is None:
         raise UsageError("say where the run goes: -o DIR")
@@ -231,9 +231,8 @@ def predict(run: str, images: str, **options: Any) -> None:
         return
     which = "all" if result.part == "all" else f"the {result.part}"
     kinds = "" if result.n_positive is None else f", {result.n_positive} of them positive"
-    click.echo(
-        f"{result.kind.capitalize()} of {', '.join(result.models)} on {which} images: {result.n_images}{kinds}"
-    )
+    what = f"{result.kind.capitalize()} of {', '.join(result.models)}"
+    click.echo(f"{what} on {which} images: {result.n_images}{kinds}")
     narrator.say(f"written: {options['output']}")
     if result.next_command():
         narrator.say(f"next: {result.next_command()}")

@@ -296,10 +296,7 @@ class _ComparisonWork:
         margin = self._margin(name)
         if margin is None:
             return None
-        low, high = interval.low, interval.high
-        if "identical_units" in interval.flags:
-            low, high = math.nan, math.nan  # a width of zero is no certainty, and decides nothing
-        return paired.against_margin(low, high, margin, higher_is_better=higher)
+        return paired.against_margin(interval.low, interval.high, margin, higher_is_better=higher)
 
     def _estimate(self, value: float, interval: Interval, counts: tuple[int, int, int]) -> Estimate:
         units = (self.units.name, self.units.number)

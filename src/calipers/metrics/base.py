@@ -133,6 +133,8 @@ class Facts:
     # names of means over thresholds and of graded scores: few units in error do not make their
     # spread unknown
     graded: frozenset[str] = frozenset()
+    # names that are too high or too low on average, by more than bootstrap replicates show
+    biased: frozenset[str] = frozenset()
     higher_is_better: bool = True
     costs: frozenset[str] = frozenset()  # names of which less is better, though more of the others
     per_class: bool = True

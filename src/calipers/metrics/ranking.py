@@ -95,6 +95,8 @@ class AveragePrecision(MatchMetric):
             self.facts,
             ids=tuple(f"ap.{interpolation}@1" for interpolation in interpolations),
             class_means=frozenset(self.names),
+            # Few hits at high thresholds, and interpolation takes the best precision of them.
+            biased=self.facts.graded,
             citations=tuple(dict.fromkeys(SOURCES.get(name, COCO) for name in interpolations)),
             # Interpolation at fixed recalls moves in steps.
             rough=frozenset(

@@ -27,7 +27,7 @@ SCALE, JITTER = 0.2, 0.2
 TRANSLATION, ROTATION, SHEAR = 0.1, 10.0, 5.0  # of the side; degrees
 
 
-class Sample(NamedTuple):
+class BoxedFrame(NamedTuple):
     """An image with its boxes, in pixels of the frame."""
 
     pixels: U8  # (side, side) or (side, side, 3)
@@ -35,16 +35,16 @@ class Sample(NamedTuple):
     labels: I64  # (m,)
 
 
-class Source(Protocol):
+class FrameSource(Protocol):
     """Where images come from: ``rows`` are those to borrow from."""
 
     rows: I64
 
-    def sample(self, i: int) -> Sample:
+    def sample(self, i: int) -> BoxedFrame:
         """Return an image."""
 
 
-def augmented(source: Source, i: int, random: Generator, setting: str) -> Sample:
+def augmented(source: FrameSource, i: int, random: Generator, setting: str) -> BoxedFrame:
     """Return another version of an image; ``setting`` is ``none``, ``light`` or ``heavy``."""
     if setting == "none":
         return source.sample(i)
@@ -57,7 +57,7 @@ def augmented(source: Source, i: int, random: Generator, setting: str) -> Sample
     return jittered(sample, random)
 
 
-def _one(source: Source, i: int, random: Generator, *, heavy: bool) -> Sample:
+def _one(source: FrameSource, i: int, random: Generator, *, heavy: bool) -> BoxedFrame:
     """Return an image or a mosaic, flipped and moved."""
     sample = source.sample(i)
     if random.random() < MOSAIC:
@@ -70,11 +70,11 @@ def _one(source: Source, i: int, random: Generator, *, heavy: bool) -> Sample:
     return moved(sample, _matrix(random, len(sample.pixels), heavy=heavy))
 
 
-def _other(source: Source, random: Generator) -> int:
+def _other(source: FrameSource, random: Generator) -> int:
     return int(random.choice(source.rows))
 
 
-def mosaic(samples: list[Sample], random: Generator) -> Sample:
+def mosaic(samples: list[BoxedFrame], random: Generator) -> BoxedFrame:
     """Return four images in the quarters of one, in random order, each at half its size."""
     from PIL import Image
 
@@ -88,10 +88,10 @@ def mosaic(samples: list[Sample], random: Generator) -> Sample:
         pixels[y : y + half, x : x + half] = np.asarray(image)
         boxes.append(samples[k].boxes * (half / side) + [x, y, x, y])
         labels.append(samples[k].labels)
-    return _visible(Sample(pixels, np.concatenate(boxes), np.concatenate(labels)))
+    return _visible(BoxedFrame(pixels, np.concatenate(boxes), np.concatenate(labels)))
 
 
-def flipped(sample: Sample, axis: int) -> Sample:
+def flipped(sample: BoxedFrame, axis: int) -> BoxedFrame:
     """Return the mirror image; axis 1 is from left to right."""
     side = sample.pixels.shape[axis]
     boxes = sample.boxes.copy()
@@ -100,7 +100,7 @@ def flipped(sample: Sample, axis: int) -> Sample:
         side - sample.boxes[:, second],
         side - sample.boxes[:, first],
     )
-    return Sample(np.ascontiguousarray(np.flip(sample.pixels, axis)), boxes, sample.labels)
+    return BoxedFrame(np.ascontiguousarray(np.flip(sample.pixels, axis)), boxes, sample.labels)
 
 
 def _matrix(random: Generator, side: int, *, heavy: bool) -> F64:
@@ -119,7 +119,7 @@ def _matrix(random: Generator, side: int, *, heavy: bool) -> F64:
     return np.column_stack([linear, centre - linear @ centre + shift])
 
 
-def moved(sample: Sample, matrix: F64) -> Sample:
+def moved(sample: BoxedFrame, matrix: F64) -> BoxedFrame:
     """Return an image under an affine map; boxes become those around their moved corners."""
     from PIL import Image
 
@@ -136,30 +136,30 @@ def moved(sample: Sample, matrix: F64) -> Sample:
     places = np.einsum("ij,jkm->ikm", matrix[:, :2], points) + matrix[:, 2][:, None, None]
     low, high = places.min(axis=1), places.max(axis=1)
     boxes = np.concatenate([low, high]).T.reshape(-1, 4)
-    return _visible(Sample(np.asarray(image), boxes, sample.labels))
+    return _visible(BoxedFrame(np.asarray(image), boxes, sample.labels))
 
 
-def _visible(sample: Sample) -> Sample:
+def _visible(sample: BoxedFrame) -> BoxedFrame:
     """Return the sample with boxes cut at the border, without those that are mostly gone."""
     side = len(sample.pixels)
     boxes = np.clip(sample.boxes, 0, side)
     sizes, before = boxes[:, 2:] - boxes[:, :2], sample.boxes[:, 2:] - sample.boxes[:, :2]
     share = sizes.prod(axis=1) / np.maximum(before.prod(axis=1), 1e-9)
     good = (share >= LEAST_VISIBLE) & (sizes >= THINNEST).all(axis=1)
-    return Sample(sample.pixels, boxes[good], sample.labels[good])
+    return BoxedFrame(sample.pixels, boxes[good], sample.labels[good])
 
 
-def mix_up(first: Sample, second: Sample) -> Sample:
+def mix_up(first: BoxedFrame, second: BoxedFrame) -> BoxedFrame:
     """Return two images on top of each other, half of each, with the boxes of both."""
     pixels = ((first.pixels.astype(np.uint16) + second.pixels) // 2).astype(np.uint8)
-    return Sample(
+    return BoxedFrame(
         pixels,
         np.concatenate([first.boxes, second.boxes]),
         np.concatenate([first.labels, second.labels]),
     )
 
 
-def copy_paste(sample: Sample, other: Sample, random: Generator) -> Sample:
+def copy_paste(sample: BoxedFrame, other: BoxedFrame, random: Generator) -> BoxedFrame:
     """Return an image with an object of another one, at a random place; what it covers by more
     than three quarters goes.
     """
@@ -179,7 +179,7 @@ def copy_paste(sample: Sample, other: Sample, random: Generator) -> Sample:
     box = other.boxes[k] + [x - x0, y - y0, x - x0, y - y0]
     open_share = 1 - _covered(sample.boxes, box)
     good = open_share >= LEAST_VISIBLE
-    return Sample(
+    return BoxedFrame(
         pixels,
         np.concatenate([sample.boxes[good], box[None]]),
         np.concatenate([sample.labels[good], other.labels[k : k + 1]]),
@@ -193,7 +193,7 @@ def _covered(boxes: F64, cover: F64) -> F64:
     return np.asarray(np.clip(common, 0, None).prod(axis=1) / area)
 
 
-def jittered(sample: Sample, random: Generator) -> Sample:
+def jittered(sample: BoxedFrame, random: Generator) -> BoxedFrame:
     """Return an image with other brightness and contrast, of colours each by itself."""
     shape = (1, 1, 3) if sample.pixels.ndim == 3 else (1, 1)
     gain = 1 + random.uniform(-JITTER, JITTER, shape)

@@ -170,7 +170,9 @@ class TrainingImages:
             same = codes[own_labels] >= 0
             boxes.append(None if own is None else own[same])
             labels.append(codes[own_labels][same])
-        n = len(self)
+        n, test = len(self), self.test
+        if test is not None:
+            test = np.append(test, np.zeros(len(other), np.bool_))
         return replace(
             self,
             ids=(*self.ids, *(EXTERNAL + name for name in other.ids)),
@@ -179,7 +181,7 @@ class TrainingImages:
             box_labels=(*self.box_labels, *labels),
             patients=(*self.patients, *(EXTERNAL + name for name in other.patients)),
             picture=lambda i: self.picture(i) if i < n else other.picture(i - n),
-            test=None if self.test is None else np.append(self.test, np.zeros(len(other), bool)),
+            test=test,
             notes=(*self.notes, *other.notes),
         )
 

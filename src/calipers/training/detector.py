@@ -26,10 +26,10 @@ from calipers.arrays import F64, I64, U8
 from calipers.data.cohort import Cohort
 from calipers.evaluation.evaluate import average_precision
 from calipers.fusion.pool import nms
-from calipers.training.augment import Sample, augmented
+from calipers.training.augment import BoxedFrame, augmented
 from calipers.training.frames import Frames, scaled
 from calipers.training.loop import in_batches
-from calipers.training.plan import TrainingPlan
+from calipers.training.training_plan import TrainingPlan
 
 WIDTH = 64  # channels of the pyramid
 GROUPS = 8  # of channels that are normalised together
@@ -196,7 +196,7 @@ class DetectorTask:
         self.frames, self.plan, self.device = frames, plan, device
         self.rows, self.validation = rows, validation
 
-    def sample(self, i: int) -> Sample:
+    def sample(self, i: int) -> BoxedFrame:
         """Return a training image with its boxes, in pixels of the frame."""
         return frame_sample(self.frames, i)
 
@@ -233,12 +233,12 @@ class DetectorTask:
         return {} if value is None else {"score": value, "AP50": value}
 
 
-def frame_sample(frames: Frames, i: int) -> Sample:
+def frame_sample(frames: Frames, i: int) -> BoxedFrame:
     """Return an image with its boxes, in pixels of the frame."""
     boxes = frames.images.boxes[i]
     if boxes is None:
         boxes = np.zeros((0, 4))
-    return Sample(frames.pixels[i], boxes * frames.scales[i], frames.images.box_labels[i])
+    return BoxedFrame(frames.pixels[i], boxes * frames.scales[i], frames.images.box_labels[i])
 
 
 def boxes_of(

@@ -25,7 +25,6 @@ from calipers.training.data import EXTERNAL, TrainingImages
 from calipers.training.detector import DetectorNetwork, DetectorTask, ap_of
 from calipers.training.frames import Frames
 from calipers.training.mil import MilNetwork, MilTask, bag_auc, maps_of
-from calipers.training.plan import TrainingPlan
 from calipers.training.splits import (
     ImageSplit,
     check_two_kinds,
@@ -34,6 +33,7 @@ from calipers.training.splits import (
     split_images,
     subset,
 )
+from calipers.training.training_plan import TrainingPlan
 
 ENSEMBLES = ("endocv2022",)
 N_FOLDS, USED_FOLDS = 4, (1, 2)
@@ -92,11 +92,11 @@ def members_of(
     if ensemble is not None:
         return _ensemble(images, split, plan, seed)
     # Boxes are rare where labels are of whole images, and always seen; a detector has many.
-    shown = images if plan.model == "mil" else images.with_boxes_of(np.zeros(0, np.int64))
+    visible = images if plan.model == "mil" else images.with_boxes_of(np.zeros(0, np.int64))
     external = np.flatnonzero([name.startswith(EXTERNAL) for name in images.ids])
     members = []
     for k in range(subsets):
-        rows = subset(shown, split.train, plan.subset_share, seed, k)
+        rows = subset(visible, split.train, plan.subset_share, seed, k)
         rows = np.sort(np.append(rows, external))
         members.append(Member(f"subset-{k + 1}", rows, split.validation, plan, _seed(seed, k)))
     return members

@@ -150,9 +150,10 @@ def predict(
             say("predicting", k + 1, len(record.models))
     labelled = bool(images.classes)
     names = tuple(model.name for model in record.models)
+    kind = "boxes" if record.plan.model == "detector" else "maps"
     result = PredictedMaps(
         folder=folder,
-        kind="boxes" if record.plan.model == "detector" else "maps",
+        kind=kind,
         models=names,
         part=part,
         n_images=len(frames),

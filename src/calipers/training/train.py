@@ -60,8 +60,8 @@ from calipers.training.members import (
     usable,
 )
 from calipers.training.mil import average_weights
-from calipers.training.plan import TrainingPlan
 from calipers.training.splits import ImageSplit, random_of
+from calipers.training.training_plan import TrainingPlan
 
 RUN, RUN_SCHEMA = "run.json", "calipers.training-run/1"
 AVERAGE = "average"

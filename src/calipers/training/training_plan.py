@@ -79,7 +79,7 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
         Examples
         --------
-        >>> from calipers.training.plan import TrainingPlan
+        >>> from calipers.training.training_plan import TrainingPlan
         >>> plan = TrainingPlan.load("xray-cardiomegaly-noisy-or")
         >>> plan.backbone, plan.epochs, plan.rate
         ('resnet50', 6, 5e-05)
