@@ -194,7 +194,7 @@ def _numbers(cohort: Cohort, name: str) -> F64:
 
 
 @dataclass(frozen=True)
-class Frames:
+class ClipFrames:
     """The frames of one sequence that are there, and what happened in each, per class: any class
     first.
     """
@@ -225,7 +225,7 @@ class SequenceMetric(MatchMetric):
             check_number(plan, "fps", above=0.0)
             check_number(plan, "min_duration", least=1.0)
 
-    def parts(self, frames: Frames, output: Output) -> tuple[F64, F64]:
+    def parts(self, frames: ClipFrames, output: Output) -> tuple[F64, F64]:
         """Return what one sequence adds to numerator and denominator, (1 + n_classes,) each."""
         raise AssertionError("every metric of sequences has parts")
 
@@ -280,7 +280,7 @@ class SequenceMetric(MatchMetric):
             rate = clips.rate[inside]
             if output.options.get("fps") is not None:
                 rate = np.full(len(inside), float(output.options["fps"]))
-            frames = Frames(time, rate, counts[inside], referenced[inside])
+            frames = ClipFrames(time, rate, counts[inside], referenced[inside])
             numerator, denominator = self.parts(frames, output)
             numerators.append(numerator)
             denominators.append(denominator)
@@ -338,7 +338,7 @@ class SequenceFBeta(SequenceMetric):
             check_number(plan, "beta", above=0.0)
         self.facts = replace(self.facts, graded=frozenset(self.names))
 
-    def parts(self, frames: Frames, output: Output) -> tuple[F64, F64]:
+    def parts(self, frames: ClipFrames, output: Output) -> tuple[F64, F64]:
         """Return F-beta and 1; nothing without any object."""
         square = float(output.options.get("beta", 1.0)) ** 2
         counts = frames.counts.sum(axis=0)
@@ -378,7 +378,7 @@ class DetectionLatency(SequenceMetric):
         """Return whether it is about seconds."""
         return bool(output.options.get("unit", UNITS[0]) == "seconds")
 
-    def parts(self, frames: Frames, output: Output) -> tuple[F64, F64]:
+    def parts(self, frames: ClipFrames, output: Output) -> tuple[F64, F64]:
         """Return latency and 1; nothing without a reference."""
         scale = frames.rate.mean() if self.needs_rate(output) and len(frames.rate) else 1.0
         latency = np.zeros(frames.counts.shape[1])
@@ -404,7 +404,7 @@ class DetectedSequences(SequenceMetric):
         page=PAGE,
     )
 
-    def parts(self, frames: Frames, output: Output) -> tuple[F64, F64]:
+    def parts(self, frames: ClipFrames, output: Output) -> tuple[F64, F64]:
         """Return whether there is a hit, and 1; nothing without a reference."""
         has_reference = frames.has_reference
         hit = np.zeros(len(has_reference))
@@ -437,7 +437,7 @@ class AlarmsPerMinute(SequenceMetric):
         """Return that it is about minutes."""
         return True
 
-    def parts(self, frames: Frames, output: Output) -> tuple[F64, F64]:
+    def parts(self, frames: ClipFrames, output: Output) -> tuple[F64, F64]:
         """Return the number of alarms, and the minutes."""
         n = frames.counts.shape[1]
         if not len(frames.time):
