@@ -17,8 +17,8 @@ from calipers.data.cohort import Cohort
 from calipers.data.masks import Masks, no_masks
 from calipers.data.objects import box_extent
 from calipers.evaluation.protocol import Protocol
-from calipers.evaluation.schema import _toml
 from calipers.metrics.base import Evidence, Metric
+from calipers.results.toml import toml_value
 from random_cohorts import random_cohort
 
 MODEL = "model-1"
@@ -54,7 +54,16 @@ KINDS: dict[str, dict[str, Any]] = {
 def cohort_of(kind: str, seed: int, n_images: int = 12, models: int = 1) -> Cohort:
     """Return a random cohort of one of the `KINDS`; the same one to every test that asks for it."""
     options = {"n_classes": 3, **KINDS[kind]}
-    return random_cohort(n_images, options.pop("n_classes"), seed=seed, models=models, **options)
+    cohort = random_cohort(n_images, options.pop("n_classes"), seed=seed, models=models, **options)
+    # Sequences of three frames in the wrong order, for the metrics of sequences.
+    number = np.arange(n_images)
+    return cohort.with_groups(
+        {
+            "sequence": np.array([f"s{k // 3}" for k in number.tolist()], dtype=str),
+            "frame": 2.0 - number % 3,
+            "fps": np.full(n_images, 25.0),
+        }
+    )
 
 
 def metric_of(
@@ -65,10 +74,10 @@ def metric_of(
 ) -> Metric[Any]:
     """Return one metric, compiled through a protocol as users do."""
     lines = ['schema = "calipers.protocol/1"', 'name = "test"', 'source = "test"', "[matching]"]
-    lines += [f"{key} = {_toml(value)}" for key, value in (matching or {}).items()]
-    lines += ["[sizes]", *(f"{key} = {_toml(value)}" for key, value in (sizes or {}).items())]
+    lines += [f"{key} = {toml_value(value)}" for key, value in (matching or {}).items()]
+    lines += ["[sizes]", *(f"{key} = {toml_value(value)}" for key, value in (sizes or {}).items())]
     lines += ["[[metric]]", 'name = "m"', f'kind = "{kind}"']
-    lines += [f"{key} = {_toml(value)}" for key, value in options.items()]
+    lines += [f"{key} = {toml_value(value)}" for key, value in options.items()]
     (metric,) = Protocol.from_toml("\n".join(lines)).compile()
     return metric
 

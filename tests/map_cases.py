@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import calipers as cal
-from calipers.evaluation.schema import _toml
 from calipers.metrics.maps import MapSettings
+from calipers.results.toml import toml_value
 from calipers.synthetic.volumes import Disc, labelled
 
 Sample = dict[str, Any]
@@ -27,12 +27,12 @@ def map_protocol(metrics: Mapping[str, Mapping[str, Any]], **settings: Any) -> c
     """Return a protocol on maps: name -> kind and options; settings are those of ``[maps]``."""
     lines = ['schema = "calipers.protocol/1"', 'name = "test"', 'source = "test"']
     lines += ["[matching]", 'criterion = "mask-iou"', 'assignment = "by-overlap"', "max_dets = inf"]
-    lines += ["[maps]", *(f"{key} = {_toml(value)}" for key, value in settings.items())]
+    lines += ["[maps]", *(f"{key} = {toml_value(value)}" for key, value in settings.items())]
     for name, options in metrics.items():
         lines += [
             "[[metric]]",
-            f"name = {_toml(name)}",
-            *(f"{key} = {_toml(value)}" for key, value in options.items()),
+            f"name = {toml_value(name)}",
+            *(f"{key} = {toml_value(value)}" for key, value in options.items()),
         ]
     return cal.Protocol.from_toml("\n".join(lines))
 

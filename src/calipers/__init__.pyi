@@ -11,6 +11,7 @@ from .evaluation.result import Evaluation
 from .evaluation.saved import open_evaluation
 from .fusion.fuse import fuse
 from .fusion.pool import nms, non_maximum_weighted, soft_nms, weighted_boxes_fusion
+from .fusion.tune import tune_fusion
 from .heatmaps.boxes import boxes_from_heatmaps
 from .io.read import explain, read, sniff
 from .io.volumes.pairing import read_maps
@@ -71,6 +72,7 @@ __all__ = [
     "soft_nms",
     "stability",
     "sweep",
+    "tune_fusion",
     "weighted_boxes_fusion",
     "write",
 ]

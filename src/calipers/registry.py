@@ -52,6 +52,7 @@ ASSIGNMENTS: Mapping[str, str] = {
 
 METRICS: Mapping[str, str] = {
     "average-precision": "calipers.metrics.ranking:AveragePrecision",
+    "size-mean-average-precision": "calipers.metrics.ranking:SizeMeanPrecision",
     "average-recall": "calipers.metrics.ranking:AverageRecall",
     "froc": "calipers.metrics.ranking:Froc",
     "sensitivity": "calipers.metrics.counts:Sensitivity",
@@ -73,6 +74,10 @@ METRICS: Mapping[str, str] = {
     "centre-distance": "calipers.metrics.instances:CentreDistance",
     "case-auroc": "calipers.metrics.case_level:CaseAuroc",
     "picai-score": "calipers.metrics.case_level:PicaiScore",
+    "sequence-f-beta": "calipers.metrics.sequences:SequenceFBeta",
+    "detection-latency": "calipers.metrics.sequences:DetectionLatency",
+    "detected-sequences": "calipers.metrics.sequences:DetectedSequences",
+    "alarms-per-minute": "calipers.metrics.sequences:AlarmsPerMinute",
     "image-threat-score": "calipers.metrics.image_scores:ImageThreatScore",
     "weighted-sum": "calipers.metrics.weighted_sum:WeightedSum",
     "error-types": "calipers.metrics.error_types:ErrorTypes",

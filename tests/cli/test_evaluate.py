@@ -308,6 +308,42 @@ def test_references_against_themselves_are_perfect(calipers, files):
     assert all(math.isclose(v, 1) for v in values)
 
 
+def test_a_summary_over_centres(calipers, tmp_path) -> None:
+    cohort = cal.demo_cohort()
+    cal.write(cohort, tmp_path / "refs.json")
+    cal.write(cohort, tmp_path / "a.json", what="overpredicts")
+    arguments = ("evaluate", tmp_path / "refs.json", tmp_path / "a.json", "--no-ci")
+    choices = ("--preset", "endocv2022", "--by", "centre,size", "--summary", "centre")
+    said = calipers(*arguments, *choices)
+    assert said.code == 0, said.err
+    assert "AP@0.5 of a per centre" in said.out
+    assert "mean of 4 groups (SD)" in said.out
+    document = calipers(*arguments, *choices, "--json").json
+    assert document["summary"]["schema"] == "calipers.summary/1"
+    assert [group["n_images"] for group in document["summary"]["groups"]] == [35, 48, 15, 22]
+    refused = calipers(*arguments, "--by", "size", "--summary", "centre")
+    assert refused.code == 2
+    assert "--by centre,size" in refused.err
+
+
+def test_a_frame_rate_from_the_command_line(calipers, tmp_path) -> None:
+    cohort = cal.demo_cohort()
+    cal.write(cohort, tmp_path / "refs.json")
+    cal.write(cohort, tmp_path / "a.json", what="overpredicts")
+    rows = [f"{name},v{k // 10},{k % 10}" for k, name in enumerate(cohort.images.ids)]
+    (tmp_path / "videos.csv").write_text("\n".join(["image,sequence,frame", *rows]))
+    (tmp_path / "p.toml").write_text(
+        'schema = "calipers.protocol/1"\nname = "p"\nsource = "test"\n'
+        '[[metric]]\nname = "FP/minute"\nkind = "alarms-per-minute"\n'
+    )
+    arguments = ("evaluate", tmp_path / "refs.json", tmp_path / "a.json", "--no-ci", "--json")
+    more = ("--groups", tmp_path / "videos.csv", "--protocol", tmp_path / "p.toml")
+    slow = calipers(*arguments, *more, "--fps", "10").json["rows"][0]["value"]
+    fast = calipers(*arguments, *more, "--fps", "20").json["rows"][0]["value"]
+    assert fast == pytest.approx(2 * slow)
+    assert calipers(*arguments, *more).json["rows"][0]["reason"] == "no_frame_rate"
+
+
 def test_metrics_by_their_names(calipers, files, tmp_path):
     """Any metric without a protocol file; the folder opens again with the same values."""
     given = ("evaluate", files.references, files.ours, "--no-ci", "--json")

@@ -63,6 +63,7 @@ def test_the_json_is_one_object(calipers: Any, folder: Path, tmp_path: Path) -> 
         "predictions",
         "members",
         "steps",
+        "tuning",
         "evaluation",
         "warnings",
     ]
@@ -180,3 +181,136 @@ def test_results_are_replaced_only_by_force_and_inputs_never(
     assert calipers(*arguments, target).code == 2
     assert calipers(*arguments, target, "--force").code == 0
     assert calipers(*arguments, folder / "mislabels.json", "--force").code == 2
+
+
+SMALL = """
+schema = "calipers.recipe/1"
+name = "small"
+[[step]]
+kind = "calibrate"
+method = "none"
+tune = { method = ["none", "isotonic"] }
+[[step]]
+kind = "weighted-boxes-fusion"
+tune = { iou_threshold = [0.4, 0.5] }
+"""
+
+
+def test_a_folder_gets_predictions_recipe_page_tables_and_figures(
+    calipers: Any, folder: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "ensemble"
+    said = calipers(
+        *("fuse", folder / "refs.json", *members(folder), "-o", target),
+        *("--evaluate", "--metrics", "AP50", "--replicates", 200),
+    )
+    assert said.code == 0, said.err
+    assert f"page: {target / 'fusion.html'}" in said.err
+    assert sorted(file.name for file in target.iterdir()) == [
+        "fused.json",
+        "fusion-contributions.svg",
+        "fusion-differences.svg",
+        "fusion-ensemble.svg",
+        "fusion-pr.svg",
+        "fusion.html",
+        "fusion.json",
+        "recipe.toml",
+        "table-contributions.csv",
+        "table-ensemble.csv",
+        "table-members.csv",
+        "table-steps.csv",
+    ]
+    document = json.loads((target / "fusion.json").read_text())
+    page = (target / "fusion.html").read_text()
+    assert document["written"] == str(target / "fused.json")
+    for member in ("m0", "m5", "endocv2022"):
+        assert member in page
+    assert "Precision and recall" in page
+    assert page.count("<svg") == 4
+    again = calipers(
+        *("fuse", folder / "refs.json", *members(folder), "-o", tmp_path / "again.json"),
+        *("--recipe", target / "recipe.toml"),
+    )
+    assert again.code == 0, again.err
+    assert (tmp_path / "again.json").read_text() == (target / "fused.json").read_text()
+
+
+def test_words_call_nobody_better_without_a_test(
+    calipers: Any, folder: Path, tmp_path: Path
+) -> None:
+    """The verdict names as better or worse exactly those whose corrected test says so."""
+    target = tmp_path / "ensemble"
+    arguments = ("fuse", folder / "refs.json", *members(folder, 3), "-o", target, "--evaluate")
+    calipers(*arguments, "--metrics", "AP50", "--replicates", 200)
+    rows = json.loads((target / "fusion.json").read_text())["evaluation"]["differences"]
+    page = (target / "fusion.html").read_text()
+    verdict = page.split('class="verdict">')[1].split("</p>")[0]
+    better = [row["model_b"] for row in rows if row["verdict"] == "a_better"]
+    others = [row["model_b"] for row in rows if row["verdict"] == "no_difference_shown"]
+    assert (better, others) == (["m0", "m2"], ["m1"])
+    assert "it is shown to be better than m0 and m2, no difference from m1 is shown" in verdict
+
+
+def test_tuning_writes_a_recipe_and_judges_by_other_images(
+    calipers: Any, folder: Path, tmp_path: Path
+) -> None:
+    recipe, target = tmp_path / "small.toml", tmp_path / "tuned"
+    recipe.write_text(SMALL)
+    said = calipers(
+        *("fuse", folder / "refs.json", *members(folder, 3), "-o", target, "--recipe", recipe),
+        *("--tune", "--tuning", "0.5", "--folds", 2, "--rounds", 1, "--evaluate"),
+        *("--preset", "overview", "--metrics", "F1@0.5", "--replicates", 200, "--json"),
+    )
+    document = said.json
+    assert document["ensemble"] == "small-tuned"
+    tuning, rows = document["tuning"], document["evaluation"]["rows"]
+    assert tuning["n_images"] + rows[0]["n_images"] == 120
+    assert document["images"] == 120
+    assert not (tmp_path / "tuned.tuning.jsonl").exists()
+    text = (target / "recipe.toml").read_text()
+    assert 'tuned_for = "F1@0.5"' in text
+    assert (target / "table-parameters.csv").exists()
+    assert "which is optimistic" in (target / "fusion.html").read_text()
+
+
+def test_a_calibration_is_fitted_on_the_tuning_split(
+    calipers: Any, folder: Path, tmp_path: Path
+) -> None:
+    recipe = tmp_path / "own.toml"
+    recipe.write_text(
+        SMALL.replace('method = "none"\ntune = { method = ["none", "isotonic"] }', "")
+    )
+    arguments = ("fuse", folder / "refs.json", *members(folder, 2), "--recipe", recipe)
+    refused = calipers(*arguments, "-o", tmp_path / "a.json")
+    assert refused.code == 2
+    assert "no curve for 'm0'" in refused.err
+    fitted = calipers(*arguments, "-o", tmp_path / "dir", "--tuning", "0.5", "--quiet")
+    assert fitted.code == 0, fitted.err
+    assert "[step.curves.m1]" in (tmp_path / "dir" / "recipe.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--folds", "3"], "--folds is for --tune"),
+        (["--tune", "--evaluate"], "would be optimistic"),
+        (["--tune", "--tuning", "site=x"], "'site'"),
+        (["--to", "yolo"], "no single file"),
+    ],
+)
+def test_wrong_options_of_a_folder_are_refused(
+    calipers: Any, folder: Path, tmp_path: Path, options: list[str], words: str
+) -> None:
+    target = tmp_path / "out"
+    said = calipers("fuse", folder / "refs.json", *members(folder, 2), "-o", target, *options)
+    assert said.code == 2
+    assert words in said.err
+    assert not target.exists()
+
+
+def test_tuning_needs_a_folder(calipers: Any, folder: Path, tmp_path: Path) -> None:
+    said = calipers(
+        "fuse", folder / "refs.json", *members(folder, 2), "-o", tmp_path / "x.json", "--tune"
+    )
+    assert said.code == 2
+    assert "give a folder" in said.err

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import calipers as cal
+from calipers.evaluation.groups import spread_of_values
+from calipers.show.svg.draw import svg
 from random_cohorts import random_cohort
 
 
@@ -281,3 +283,78 @@ def test_too_many_groups_are_refused_with_a_way_out() -> None:
     ):
         cal.evaluate(cohort, quick("voc2007"), by="weight", ci=False)
     assert len(cal.evaluate(cohort, quick("voc2007"), by="weight=250", ci=False).groups) == 3
+
+
+# Table 2 of Tran et al. (2023): AP@0.5 of small, medium and large polyps in six centres. The mean
+# of the small ones is .12; the paper prints .14.
+POLYPS = {
+    "small": ([0.24, 0.00, 0.16, 0.14, 0.19, 0.00], 0.12, 0.10),
+    "medium": ([0.48, 0.46, 0.64, 0.33, 0.39, 0.52], 0.47, 0.11),
+    "large": ([0.73, 0.81, 0.91, 0.59, 0.59, 0.89], 0.75, 0.14),
+}
+
+
+@pytest.mark.parametrize("size", POLYPS)
+def test_means_over_centres_are_those_of_the_paper(size: str) -> None:
+    values, mean, sd = POLYPS[size]
+    answer = spread_of_values(values)
+    assert answer[0] == 6
+    assert round(answer[1], 2) == mean
+    assert round(answer[2], 2) == sd
+    assert answer[3:] == (min(values), max(values))
+    assert spread_of_values([*values, math.nan]) == answer
+
+
+def test_a_summary_is_that_of_the_rows(cohort: cal.Cohort) -> None:
+    ev = cal.evaluate(cohort, quick("overview"), by=["centre,size", "device"], ci=False)
+    summary = ev.summary("centre")
+    centres = sorted(set(cohort.group("centre").tolist()))
+    assert [group.name for group in summary.groups] == centres
+    for group in summary.groups:
+        part = cohort.take(cohort.group("centre") == group.name)
+        true = ~(part.references.ignore | part.references.crowd)
+        assert group.n_images == part.n_images
+        assert group.n_positive == len(set(part.references.image[true].tolist()))
+    assert summary.n_images == cohort.n_images
+    assert {tuple(a.group.items()) for a in summary.averages} == {
+        (("size", "small"),),
+        (("size", "medium"),),
+        (("size", "large"),),
+    }
+    for average in summary.averages:
+        values = []
+        for centre in centres:
+            place = {"centre": centre, **average.group}
+            values.append(ev.get(average.metric, model=average.model, **place).value)
+        np.testing.assert_array_equal(average.values, values)
+        defined = [value for value in values if value == value]
+        assert average.n_defined == len(defined)
+        if len(defined) > 1:
+            assert average.mean == pytest.approx(np.mean(defined))
+            assert average.sd == pytest.approx(np.std(defined, ddof=1))
+    other = ev.summary("device")
+    assert other.by == "device"
+    assert all(average.group == {} for average in other.averages)
+    assert [table.title for table in other.tables()] == [f"{m} per device" for m in ev.models]
+
+
+def test_a_summary_needs_a_grouping_with_its_column(cohort: cal.Cohort) -> None:
+    ev = cal.evaluate(cohort, quick("overview"), by="device,size", ci=False)
+    with pytest.raises(cal.UsageError, match="there are: device,size"):
+        ev.summary("centre")
+    with pytest.raises(cal.UsageError, match="not over size"):
+        ev.summary("size")
+
+
+def test_the_box_figure_shows_the_values_of_the_groups(cohort: cal.Cohort) -> None:
+    ev = cal.evaluate(cohort, quick("overview"), by=["centre,size", "device"], ci=False)
+    crossed = ev.figure("groups-box")
+    metric = ev.headline[0]
+    assert len(crossed.names) == 3 * len(ev.models)
+    averages = [a for a in ev.summary("centre").averages if a.metric == metric]
+    samples = [sample.tolist() for sample in crossed.samples]
+    assert sorted(map(repr, samples)) == sorted(repr(list(a.values)) for a in averages)
+    plain = ev.figure("groups-box", by="device", metrics=["AP@0.5"])
+    assert plain.points == (("x", "y", "z"),) * len(ev.models)
+    assert len(plain.table().rows) == 3 * len(ev.models)
+    assert svg(plain).count("<title>z: ") == len(ev.models)

@@ -151,6 +151,21 @@ def test_members_with_nothing_in_common_are_refused() -> None:
         cal.fuse(labels)
 
 
+def test_members_that_hardly_overlap_are_noted() -> None:
+    box, nothing = [[0.0, 0, 9, 9]], predictions([], [])
+    one = predictions(box, [0.8])
+    few = cohort({"x": [one, one, one], "y": [one, nothing, nothing]})
+    assert carry_out(few, FusionRecipe.load("wbf")).notes == (
+        "'y' has boxes on 1 of the 3 images on which other members have some: elsewhere it counts "
+        "as a model that found nothing",
+    )
+    both = predictions(box * 2, [0.8, 0.7], [0, 1])
+    classes = cohort({"x": [both], "y": [one]})
+    assert carry_out(classes, FusionRecipe.load("wbf")).notes == (
+        "only 'x' has boxes of 1 class: b",
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -197,7 +212,7 @@ def test_a_recipe_that_leaves_members_apart_is_refused() -> None:
 
 
 def test_every_option_of_a_step_has_a_key() -> None:
-    keys = set(StepTable.__struct_fields__) - {"kind"}
+    keys = set(StepTable.__struct_fields__) - {"kind", "tune"}
     assert keys == set().union(*OPTIONS.values())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from calipers.data.cohort import Cohort
 from calipers.metrics.ranking import INTERPOLATIONS
 from cases import KINDS, MODEL, cohort_of, evidence_of, metric_of, values_of
 from kernel_routes import native_by_default
+from random_cohorts import random_cohort
 from reference import boxes
 from reference.matching import Rule, fates
 from reference.plain import things
@@ -172,3 +174,31 @@ def test_a_class_without_references_is_left_out_of_the_mean() -> None:
 def test_only_average_precision_at_fixed_recalls_is_rough(interpolation: str, rough: bool) -> None:
     facts = metric_of("average-precision", interpolation=interpolation).facts
     assert facts.rough == (frozenset(facts.names) if rough else frozenset())
+
+
+def test_the_mean_over_sizes_is_that_of_the_single_sizes() -> None:
+    """EndoCV's score: AP of all, small, medium and large polyps, averaged; what is absent is left
+    out.
+    """
+    for seed in range(3):
+        cohort = random_cohort(20, 1, seed=seed, models=1)
+        cohort = replace(
+            cohort, images=replace(cohort.images, size=np.tile([1920.0, 1080.0], (20, 1)))
+        )
+        ev = cal.evaluate(cohort, "endocv2022", ci=False)
+        names = ("AP@0.5:0.95", "APs@0.5:0.95", "APm@0.5:0.95", "APl@0.5:0.95")
+        values = [ev[name].value for name in names]
+        defined = [value for value in values if value == value]
+        assert ev["AP-mean@0.5:0.95"].value == pytest.approx(sum(defined) / len(defined))
+
+
+@pytest.mark.parametrize("sizes", ['"small"', "[]"])
+def test_sizes_of_a_mean_are_a_list(sizes: str) -> None:
+    text = (
+        'schema = "calipers.protocol/1"\nname = "x"\nsource = "x"\n[sizes]\nsmall = [0, 10]\n'
+        f'[[metric]]\nname = "m"\nkind = "size-mean-average-precision"\nover_sizes = {sizes}'
+    )
+    with pytest.raises(cal.UsageError, match="over_sizes is a list"):
+        cal.Protocol.from_toml(text)
+    with pytest.raises(cal.InputError, match="unknown-size"):
+        cal.Protocol.from_toml(text.replace(sizes, '["large"]'))

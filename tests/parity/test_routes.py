@@ -12,7 +12,7 @@ import pytest
 
 from calipers.kernels import ranks, route
 from calipers.matching.assign import match
-from calipers.matching.matches import Pairs, View
+from calipers.matching.matches import Matches, Pairs, View
 from cases import KINDS, MODEL, cohort_of, evidence_of
 from properties.suite import CASES, Case
 from reference.matching import STRATEGIES
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(route.native() is None, reason="the native kerne
 def assert_equal_bits(found: Any, expected: Any) -> None:
     for column in fields(expected):
         ours, theirs = getattr(found, column.name), getattr(expected, column.name)
-        if isinstance(theirs, Pairs):
+        if isinstance(theirs, Pairs | Matches):
             assert_equal_bits(ours, theirs)
         else:
             np.testing.assert_array_equal(ours, theirs, err_msg=column.name)

@@ -50,6 +50,12 @@ CASES = [
     Case(
         "average-precision", {"criterion": "centre-distance", "thresholds": 15.0}, scale_free=False
     ),
+    Case(
+        "size-mean-average-precision",
+        {"over_sizes": ["small", "large"]},
+        sizes=SMALL,
+        scale_free=False,
+    ),
     Case("average-recall", {"max_dets": 3}, {"thresholds": [0.3, 0.6]}, perfect=NAN),
     Case("average-recall", {"size": "large"}, sizes=SMALL, scale_free=False),
     Case("froc"),
@@ -109,6 +115,14 @@ CASES = [
     Case(
         "case-auroc", {"silent": "zero", "thresholds": [0.1, 0.5]}, {"score_cut": 0.3}, perfect=NAN
     ),
+    Case("sequence-f-beta"),
+    Case("sequence-f-beta", {"beta": 2}, {"thresholds": [0.2, 0.5]}),
+    Case("detection-latency", perfect=0.0),
+    Case("detection-latency", {"unit": "seconds", "min_duration": 2}, perfect=NAN),
+    Case("detected-sequences"),
+    Case("detected-sequences", {"min_duration": 2}, {"score_cut": 0.3}, perfect=NAN),
+    Case("alarms-per-minute", perfect=0.0, of_images=True),
+    Case("alarms-per-minute", {"min_duration": 2, "fps": 10.0}, perfect=0.0, of_images=True),
     Case("image-threat-score", matching={"thresholds": [0.4, 0.55, 0.75], "strict": True}),
     Case("image-threat-score", {"max_dets": 2}, {"score_cut": 0.3}, perfect=NAN),
     Case("weighted-sum", {"formula": "0.75*AUROC/case + 0.25*FROC@0.25"}),

@@ -44,7 +44,14 @@ from calipers.cli.options import (
 )
 from calipers.errors import CalipersError, InputError, UsageError
 from calipers.results.files import check_file, check_folder
-from calipers.show.terminal import Narrator, error_text, one_line, print_lines, printable
+from calipers.show.terminal import (
+    Narrator,
+    error_text,
+    one_line,
+    print_lines,
+    print_tables,
+    printable,
+)
 from calipers.show.words import interval_text, number_text
 
 EACH = "each"  # of --readers: every reader is the reference in turn
@@ -56,6 +63,7 @@ LONGEST = max(map(len, STYLES))  # verdicts stand in a column
 WIDEST = 40  # of a column: a longer name pushes its own line only
 
 if TYPE_CHECKING:
+    from calipers.data.cohort import Cohort
     from calipers.doctor.checkup import Checkup
     from calipers.doctor.remedies import Inputs
     from calipers.doctor.symptoms import Symptom
@@ -71,6 +79,17 @@ if TYPE_CHECKING:
     "coco (default), overview, rodeo, chestxray8, endocv2021, endocv2022, endovis2015, giana2017, "
     "giana2018, giana2021, lard, luna16, node21, oms, picai, polyp-clinical, rsna2018, tide, "
     "voc2007, voc2012."
+)
+@click.option(
+    "--summary",
+    metavar="COLUMN",
+    help="Also print mean (SD) and range over the groups of a column of --by, such as centre.",
+)
+@click.option(
+    "--fps",
+    metavar="N",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Frames per second of sequences, if the images have no column fps.",
 )
 @click.option(
     "--multiverse",
@@ -93,6 +112,7 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
 
     \b
     calipers evaluate refs.json ours=a.json theirs=b.json --preset overview -o results
+    calipers evaluate refs.json a.json --preset endocv2022 --by centre,size --summary centre
     """
     run_evaluate(references, predictions, **options)
 
@@ -110,6 +130,8 @@ def run_evaluate(
         for_readers(options)
     protocol = with_named_metrics(chosen_protocol(options), options["metrics"])
     pictures, part = chosen_pictures(options), chosen_part(options)
+    if options["summary"]:
+        _check_summary(options)
     for name in ("multiverse", "stability"):
         if options[name] and (not options["output"] or len(predictions) < 2):
             raise UsageError(
@@ -125,6 +147,8 @@ def run_evaluate(
         check_output(options["output"], options["force"] or part is not None, tuple(inputs))
     reading = reading_arguments(options, each_reader=True)
     cohort = read(references, named_files(predictions), **reading)
+    if options["fps"] is not None:
+        cohort = _with_frame_rate(cohort, options["fps"])
     if options["images"] is not None:
         from calipers.pictures.files import PictureFiles
 
@@ -179,6 +203,26 @@ def run_evaluate(
     show(evaluation, narrator, options)
 
 
+def _with_frame_rate(cohort: Cohort, rate: float) -> Cohort:
+    """Return the cohort with the column that metrics of sequences read the frame rate from."""
+    import numpy as np
+
+    if "fps" in cohort.images.groups:
+        raise UsageError("the images have a column fps already: leave --fps out")
+    return cohort.with_groups({"fps": np.full(cohort.n_images, rate)})
+
+
+def _check_summary(options: dict[str, Any]) -> None:
+    """Raise before the work unless a grouping has the column whose groups are averaged."""
+    over = options["summary"]
+    columns = [name.partition("=")[0].strip() for text in options["by"] for name in text.split(",")]
+    if over in ("size", "class") or over not in columns:
+        raise UsageError(
+            f"--summary {over} averages groups of images of a --by: give --by {over} or "
+            f"--by {over},size"
+        )
+
+
 def for_readers(options: dict[str, Any]) -> None:
     """Fill in what suits readers as references in turn: a row per reader, metrics without ranks."""
     options["by"] = tuple(dict.fromkeys((*options["by"], "reader")))
@@ -201,13 +245,19 @@ def chosen_pictures(options: dict[str, Any]) -> dict[str, Any]:
 
 def show(evaluation: Any, narrator: Narrator, options: dict[str, Any]) -> None:
     """Print the result, and where the page is."""
+    over = options.get("summary")
     if options["as_json"]:
-        click.echo(evaluation.to_json())
+        document = evaluation.as_dict()
+        if over:
+            document["summary"] = evaluation.summary(over).as_dict()
+        click.echo(json.dumps(document, allow_nan=False))
     else:
         from calipers.evaluation.compare import reader_sentences
-        from calipers.evaluation.tables import print_evaluation
+        from calipers.evaluation.tables import print_evaluation, summary_tables
 
         print_evaluation(evaluation)
+        if over:
+            print_tables(summary_tables(evaluation.summary(over), evaluation.headline))
         print_lines(reader_sentences(evaluation))
     if options["output"]:
         narrator.say(f"page: {Path(options['output']) / 'report.html'}")

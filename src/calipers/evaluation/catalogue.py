@@ -31,6 +31,7 @@ FIGURES: Mapping[str, Callable[..., Figure]] = {
     "rodeo": figures.rodeo,
     "classes": figures.classes,
     "groups": figures.groups,
+    "groups-box": figures.groups_box,
     "error-gains": figures_errors.error_gains,
     "error-counts": figures_errors.error_counts,
     "fates": figures_errors.fates,

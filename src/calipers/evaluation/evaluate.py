@@ -63,8 +63,8 @@ def evaluate(
         Replaces the seed of the protocol.
     ci
         State intervals: by default bootstrap t intervals over patients if the cohort knows them,
-        else over images; see ``[statistics]`` of the protocol. Without it estimates say
-        ``not_requested``.
+        else over sequences of frames, else over images; see ``[statistics]`` of the protocol.
+        Without it estimates say ``not_requested``.
     by
         Further rows per group: ``"centre"``, ``"centre,size"``, ``"age=40:60"``; several groupings
         as a list.

@@ -8,6 +8,7 @@ names a leader or a worst group only where that was tested; else it says what is
 - Curves with pointwise bands: `froc`, and `precision_recall`. `points` computes the band of any
   curve, also those over thresholds (`evaluation.figures_errors`) and voxels
   (`evaluation.figures_maps`).
+- Values of groups as dots and boxes: `groups_box`.
 - Estimates side by side: `headline`, `classes`, `groups`, `rodeo`, `differences`, `blob` (ranks).
   They are forest plots; `classes` and `groups` become a heat map if there are too many models.
 """
@@ -31,7 +32,17 @@ from calipers.metrics.base import Metric
 from calipers.metrics.ranking import RATES, FrocCurve, PrecisionCurve
 from calipers.results.comparison import Comparison, Difference, Ranking
 from calipers.results.estimate import Estimate
-from calipers.show.figures import Axis, Blob, Curves, Forest, ForestRow, HeatMap, Line, Mark
+from calipers.show.figures import (
+    Axis,
+    Blob,
+    BoxDots,
+    Curves,
+    Forest,
+    ForestRow,
+    HeatMap,
+    Line,
+    Mark,
+)
 from calipers.show.words import (
     level_text,
     percent_text,
@@ -372,6 +383,81 @@ def groups(
     title = _ranges(metric, groups_shown, evaluation.models, among=among)
     n = f"{plural(pooled[0].unit)} / references"
     return _side_by_side(evaluation, metric, rows, title, among, n=n, what="group")
+
+
+def groups_box(
+    evaluation: Evaluation,
+    *,
+    over: str | None = None,
+    by: str | None = None,
+    metrics: Sequence[str] | None = None,
+) -> BoxDots:
+    """Return the values of the groups of a column as dots, with the box of their quartiles.
+
+    A box per headline metric and model; with further columns in the grouping, such as sizes, a box
+    per value of these for the first of the metrics.
+
+    Parameters
+    ----------
+    over
+        The column, such as ``centre``; the first one of the grouping that is no size if left out.
+    by
+        The grouping; the first one if left out.
+    metrics
+        Metrics between 0 and 1; those of the headline if left out.
+    """
+    summary = evaluation.summary(over or _first_column(evaluation, by), by=by)
+    names = metrics or [name for name in evaluation.headline if _unit_bounds(evaluation, name)]
+    crossed = any(average.group for average in summary.averages)
+    averages = []
+    for average in summary.averages:
+        if average.metric in (names[:1] if crossed else names):
+            averages.append(average)
+    if not averages:
+        raise UsageError("no metric between 0 and 1 has values per group; name some as metrics=")
+    # Boxes that are to be compared stand beside each other: models of one metric, or of one size.
+    columns = list(dict.fromkeys(tuple(average.group.values()) for average in averages))
+    averages.sort(key=lambda a: (names.index(a.metric), columns.index(tuple(a.group.values()))))
+    several = len(evaluation.models) > 1
+    words = []
+    for average in averages:
+        parts = [*average.group.values()] if crossed else [average.metric]
+        words.append(", ".join([*parts, short_name(average.model)] if several else parts))
+    group_names = tuple(group.name for group in summary.groups)
+    n_groups = f"{len(group_names)} {plural(summary.over)}"
+    defined = [average for average in averages if average.n_defined]
+    title = f"No metric has a value for any {summary.over}"
+    if defined:
+        first = defined[0]
+        title = (
+            f"{words[averages.index(first)]}: from {two_decimals(first.lowest)} to "
+            f"{two_decimals(first.highest)} over {n_groups}"
+        )
+    if crossed:
+        title = f"{names[0]}, {title}"
+    label = names[0] if crossed or len(names) == 1 else "value"
+    return BoxDots(
+        title,
+        _axis(label),
+        tuple(words),
+        tuple(np.array(average.values) for average in averages),
+        slots=tuple(slot_of(evaluation, average.model) for average in averages),
+        points=tuple(group_names for _ in averages),
+        note=(
+            f"A dot is one of {n_groups}; boxes are quartiles, whiskers 5 % and 95 %, of the "
+            "values of the groups, whose own uncertainty is not shown."
+        ),
+    )
+
+
+def _first_column(evaluation: Evaluation, by: str | None) -> str:
+    """Return the first column of images of a grouping."""
+    for grouping in evaluation.groupings:
+        if by in (None, grouping.by) and grouping.first_column is not None:
+            return grouping.first_column
+    raise UsageError(
+        "this evaluation has no groups of images: evaluate with by=, or use ev.by(...)"
+    )
 
 
 def differences(comparison: Comparison, *, most: int | None = None) -> Forest:

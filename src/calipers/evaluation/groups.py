@@ -35,7 +35,7 @@ from calipers.results.estimate import Row
 from calipers.statistics.estimates import Progress
 
 if TYPE_CHECKING:
-    from calipers.results.comparison import GroupSummary
+    from calipers.results.comparison import ColumnSummary, GroupedRows, GroupSummary
 
 COCO_SIZES = {"small": (0.0, 1024.0), "medium": (1024.0, 9216.0), "large": (9216.0, EVERY_SIZE)}
 MOST_GROUPS = 500  # more are a mistake: a column of ids, or a number without bins
@@ -244,8 +244,8 @@ def _narrowed(protocol: Protocol, name: str, size: tuple[float, float]) -> Proto
     """Return the protocol in which all metrics that look at every size look at one range only."""
     plans = []
     for plan in protocol.metrics:
-        # Such a metric has a matching of its own, which knows no ranges of sizes.
-        if registry.own_matching(plan.kind):
+        # A matching of its own knows no ranges of sizes; a mean over sizes has chosen its own.
+        if registry.own_matching(plan.kind) or "over_sizes" in plan.options:
             continue
         if "size" not in plan.options or _is_every_size(protocol.sizes[plan.options["size"]]):
             plans.append(replace(plan, options={**plan.options, "size": name}))
@@ -271,21 +271,101 @@ def _summaries(rows: Sequence[Row], by: str) -> Iterator[GroupSummary]:
     for row in rows:
         cells.setdefault((row.model, row.metric, row.label), []).append(row)
     for (model, metric, label), members in cells.items():
-        values = [row.estimate.value for row in members if row.estimate.value == row.estimate.value]
-        mean = float(np.mean(values)) if values else math.nan
-        sd = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+        values = [row.estimate.value for row in members]
+        n_defined, mean, sd, lowest, highest = spread_of_values(values)
         yield GroupSummary(
             by=by,
             model=model,
             metric=metric,
             label=label,
             n_groups=len(members),
-            n_defined=len(values),
+            n_defined=n_defined,
             mean=mean,
             sd=sd,
-            lowest=min(values, default=math.nan),
-            highest=max(values, default=math.nan),
+            lowest=lowest,
+            highest=highest,
         )
+
+
+def summarised(evaluation: Evaluation, over: str, by: str | None = None) -> ColumnSummary:
+    """Return mean, standard deviation and range over the groups of one column.
+
+    Parameters
+    ----------
+    over
+        A column of a grouping, such as ``centre``: its groups are averaged, each with the same
+        weight.
+    by
+        The grouping; the first one with this column if left out.
+    """
+    from calipers.results.comparison import ColumnAverage, ColumnSummary, GroupImages
+
+    grouping = _grouping_over(evaluation, over, by)
+    names: list[str] = []
+    cells: dict[tuple[str, str, tuple[tuple[str, str], ...]], dict[str, float]] = {}
+    for row in grouping.rows:
+        if row.label is None:
+            others = {key: value for key, value in (row.group or {}).items() if key != over}
+            name = (row.group or {})[over]
+            names.append(name)
+            key = (row.model, row.metric, tuple(others.items()))
+            cells.setdefault(key, {})[name] = row.estimate.value
+    order = list(dict.fromkeys(names))
+    averages = []
+    for (model, metric, others_of_cell), cell in cells.items():
+        values = tuple(cell.get(name, math.nan) for name in order)
+        group = dict(others_of_cell)
+        averages.append(ColumnAverage(model, metric, group, values, *spread_of_values(values)))
+    images = []
+    for name, inside in _column_groups(evaluation.cohort, over, grouping.by):
+        if name in order:
+            images.append(GroupImages(name, *_positive(evaluation.cohort, inside)))
+    return ColumnSummary(over, grouping.by, tuple(images), tuple(averages))
+
+
+def spread_of_values(values: Sequence[float]) -> tuple[int, float, float, float, float]:
+    """Return the number of defined values, their mean, standard deviation (n - 1), lowest and
+    highest.
+
+    Examples
+    --------
+    >>> n, mean, sd, low, high = spread_of_values([0.24, 0.00, 0.16, 0.14, 0.19, 0.00])
+    >>> n, round(mean, 2), round(sd, 2), low, high
+    (6, 0.12, 0.1, 0.0, 0.24)
+    """
+    defined = [value for value in values if not math.isnan(value)]
+    mean = float(np.mean(defined)) if defined else math.nan
+    sd = float(np.std(defined, ddof=1)) if len(defined) > 1 else math.nan
+    return len(defined), mean, sd, min(defined, default=math.nan), max(defined, default=math.nan)
+
+
+def _grouping_over(evaluation: Evaluation, over: str, by: str | None) -> GroupedRows:
+    """Return the grouping whose column is averaged."""
+    if over in ("size", "class"):
+        raise UsageError(f"a summary is over groups of images, such as centres, not over {over}")
+    for grouping in evaluation.groupings:
+        columns = Grouping.parse(grouping.by, evaluation.cohort.images.groups).columns
+        if over in columns and by in (None, grouping.by):
+            return grouping
+    there = ", ".join(grouping.by for grouping in evaluation.groupings) or "none"
+    raise UsageError(
+        f"a summary over {over!r} needs a grouping with this column, such as by "
+        f"{over},size; there are: {there}"
+    )
+
+
+def _column_groups(cohort: Cohort, over: str, by: str) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Return the groups of the column that is averaged, or its bins, with their images."""
+    grouping = Grouping.parse(by, cohort.images.groups)
+    return _values(cohort, over, grouping.cuts.get(over))
+
+
+def _positive(cohort: Cohort, inside: NDArray[np.bool_]) -> tuple[int, int]:
+    """Return the number of images, and of those that have a reference which is not ignored."""
+    references = cohort.references
+    positive = np.zeros(cohort.n_images, np.bool_)
+    positive[references.image[~(references.ignore | references.crowd)]] = True
+    return int(inside.sum()), int((inside & positive).sum())
 
 
 def _cuts(name: str, text: str) -> tuple[float, ...]:

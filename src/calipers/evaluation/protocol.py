@@ -381,19 +381,19 @@ def _check_together(protocol: Protocol, file: str) -> None:
                 location=where,
                 value=plan.name,
             )
-        size = plan.options.get("size")
-        if size is not None and size not in protocol.sizes:
-            hint = "add it under [sizes]"
-            if protocol.sizes:
-                hint = did_you_mean(str(size), protocol.sizes)
-            raise InputError(
-                "a size of [sizes]",
-                rule="unknown-size",
-                file=file,
-                location=where,
-                value=size,
-                hint=hint,
-            )
+        for size in _sizes_of(plan):
+            if size not in protocol.sizes:
+                hint = "add it under [sizes]"
+                if protocol.sizes:
+                    hint = did_you_mean(str(size), protocol.sizes)
+                raise InputError(
+                    "a size of [sizes]",
+                    rule="unknown-size",
+                    file=file,
+                    location=where,
+                    value=size,
+                    hint=hint,
+                )
     for k, plan in enumerate(protocol.resolved()):
         _check_claims(plan, file, f"metric[{k}]")
     for name in protocol.headline:
@@ -408,6 +408,14 @@ def _check_together(protocol: Protocol, file: str) -> None:
                 hint=hint,
             )
     protocol.compile()
+
+
+def _sizes_of(plan: MetricPlan) -> list[Any]:
+    """Return the names of sizes that a metric looks at."""
+    several = plan.options.get("over_sizes", [])
+    size = plan.options.get("size")
+    names = list(several) if isinstance(several, list | tuple) else []
+    return names if size is None else [size, *names]
 
 
 def _check_claims(plan: MetricPlan, file: str, where: str) -> None:
@@ -477,6 +485,8 @@ def _resolve(protocol: Protocol, plan: MetricPlan) -> MetricPlan:
     }
     if "size" in own:
         options["size"] = protocol.sizes[own["size"]]
+    if isinstance(own.get("over_sizes"), list | tuple):
+        options["over_sizes"] = tuple(protocol.sizes[name] for name in own["over_sizes"])
     return replace(plan, options=options)
 
 

@@ -42,7 +42,13 @@ from calipers.statistics.weights import Units
 if TYPE_CHECKING:
     from calipers.data.maps import Sample
     from calipers.evaluation.saved import ErrorTable
-    from calipers.results.comparison import Comparison, GroupedRows, GroupSummary, Ranking
+    from calipers.results.comparison import (
+        ColumnSummary,
+        Comparison,
+        GroupedRows,
+        GroupSummary,
+        Ranking,
+    )
     from calipers.results.requirements import Outcome, Requirements
 
 # 1: version 0.1, with bounds on error-free units near perfection; 2: Wilson's interval there; 3:
@@ -442,6 +448,29 @@ class Evaluation(Document):
         from calipers.evaluation.groups import grouped
 
         return grouped(self, groupings)
+
+    def summary(self, over: str, *, by: str | None = None) -> ColumnSummary:
+        """Return mean, standard deviation and range over the groups of one column, for every value
+        of the other columns of a grouping, with the images and the prevalence of each group.
+
+        Parameters
+        ----------
+        over
+            A column of a grouping, such as ``"centre"``: its groups count equally.
+        by
+            The grouping; the first one with this column if left out.
+
+        Examples
+        --------
+        >>> import calipers as cal
+        >>> ev = cal.evaluate(cal.demo_cohort(), "endocv2022", by="centre,size", ci=False)
+        >>> table = ev.summary("centre")
+        >>> [group.n_images for group in table.groups]
+        [35, 48, 15, 22]
+        """
+        from calipers.evaluation.groups import summarised
+
+        return summarised(self, over, by)
 
     def errors(self, model: str | None = None) -> ErrorTable:
         """Return every mistake of a model, or of all models, with its kind and the objects behind

@@ -27,6 +27,7 @@ from calipers.errors import InputError, did_you_mean
 from calipers.metrics.metric_names import CRITERION_WORDS
 from calipers.registry import INTERVALS, own_matching, resolve
 from calipers.results.schema import structure
+from calipers.results.toml import toml_lines, toml_value
 
 if TYPE_CHECKING:
     from calipers.evaluation.protocol import Protocol
@@ -272,8 +273,8 @@ def render(protocol: Protocol) -> str:
     p, view = protocol, protocol.matching
     lines = [
         f'schema = "{SCHEMA}"',
-        f"name = {_toml(p.name)}",
-        f"source = {_toml(p.source)}",
+        f"name = {toml_value(p.name)}",
+        f"source = {toml_value(p.source)}",
         "",
         "[matching]",
     ]
@@ -289,17 +290,18 @@ def render(protocol: Protocol) -> str:
         "strict": view.strict,
         "duplicates": view.duplicates,
     }
-    lines += _table(matching)
+    lines += toml_lines(matching)
     sizes: dict[str, Any] = {"from": p.size_from}
     for name, size in p.sizes.items():
         sizes[name] = list(size)
     if p.rescale_to is not None:
         sizes["rescale_to"] = list(p.rescale_to)
-    lines += ["", "[sizes]", *_table(sizes)]
+    lines += ["", "[sizes]", *toml_lines(sizes)]
     if p.maps is not None:
-        lines += ["", "[maps]", *_table(p.maps.as_dict())]
+        lines += ["", "[maps]", *toml_lines(p.maps.as_dict())]
     for plan in p.metrics:
-        lines += ["", "[[metric]]", *_table({"name": plan.name, "kind": plan.kind, **plan.options})]
+        metric = {"name": plan.name, "kind": plan.kind, **plan.options}
+        lines += ["", "[[metric]]", *toml_lines(metric)]
     cluster = list(p.cluster) if isinstance(p.cluster, tuple) else p.cluster
     statistics: dict[str, Any] = {
         "level": p.level,
@@ -310,29 +312,9 @@ def render(protocol: Protocol) -> str:
     }
     if p.strata:
         statistics["strata"] = p.strata
-    lines += ["", "[statistics]", *_table(statistics)]
-    lines += ["", "[report]", *_table({"headline": list(p.headline)}), ""]
+    lines += ["", "[statistics]", *toml_lines(statistics)]
+    lines += ["", "[report]", *toml_lines({"headline": list(p.headline)}), ""]
     return "\n".join(lines)
-
-
-def _table(entries: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {_toml(value)}" for key, value in entries.items()]
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        import json
-
-        return json.dumps(value, ensure_ascii=False)  # JSON's escapes are TOML's
-    if isinstance(value, float):
-        return repr(value)  # inf and -inf are TOML too
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml(entry)}" for key, entry in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml(entry) for entry in value) + "]"
-    return str(value)
 
 
 class StoredView(Struct):

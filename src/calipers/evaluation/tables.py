@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 
 from calipers.evaluation.result import Evaluation
-from calipers.results.comparison import GroupedRows, GroupSummary
+from calipers.results.comparison import ColumnAverage, ColumnSummary, GroupedRows, GroupSummary
 from calipers.results.estimate import Estimate
 from calipers.show.table import Amount, Cell, Kind, Table, TableRow
 from calipers.show.words import (
@@ -203,6 +204,60 @@ def groups_table(
         series="model",
         say_why=True,
     )
+
+
+def summary_tables(summary: ColumnSummary, metrics: Sequence[str] | None = None) -> list[Table]:
+    """Return a row per group, then mean (SD) and range over the groups.
+
+    With further columns in the grouping, such as sizes, there is a table per model and metric with
+    a column per value of these; else one per model with a column per metric.
+    """
+    parts: dict[tuple[str, str], list[ColumnAverage]] = {}
+    for average in summary.averages:
+        if metrics is None or average.metric in metrics:
+            metric = average.metric if average.group else ""
+            parts.setdefault((average.model, metric), []).append(average)
+    results = []
+    for number, ((model, metric), averages) in enumerate(parts.items()):
+        of = f"{metric} of {model}" if metric else model
+        table = _summary_table(summary, averages)
+        name = f"table-summary-{number}"
+        results.append(replace(table, title=f"{of} per {summary.over}", name=name))
+    return results
+
+
+def _summary_table(summary: ColumnSummary, averages: Sequence[ColumnAverage]) -> Table:
+    columns = [", ".join(average.group.values()) or average.metric for average in averages]
+    rows: list[TableRow] = []
+    for k, group in enumerate(summary.groups):
+        values = [average.values[k] for average in averages]
+        rows.append((group.name, *values, group.n_images, group.prevalence))
+    means: list[Cell] = [f"mean of {count_text('group', len(summary.groups))} (SD)"]
+    ranges: list[Cell] = ["range"]
+    for average in averages:
+        means.append(_mean_cell(average))
+        ranges.append(Amount(math.nan, low=average.lowest, high=average.highest))
+    values_kinds: list[Kind] = ["value"] * len(averages)
+    return Table(
+        (summary.over, *columns, "images", "prevalence"),
+        tuple(rows),
+        notes=(
+            "Mean and standard deviation (n - 1) over the groups that have a value, each with the "
+            "same weight. Prevalence: the share of images with a reference.",
+        ),
+        summary=(
+            (*means, summary.n_images, summary.prevalence),
+            (*ranges, None, None),
+        ),
+        kinds=("name", *values_kinds, "count", "share"),
+    )
+
+
+def _mean_cell(average: ColumnAverage) -> Amount:
+    beside = [] if math.isnan(average.sd) else [number_text(average.sd)]
+    if average.n_defined < len(average.values):
+        beside.append(f"{average.n_defined} of {len(average.values)} groups")
+    return Amount(average.mean, ", ".join(beside))
 
 
 def intervals_table(evaluation: Evaluation) -> Table:

@@ -14,6 +14,7 @@ bins.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from calipers.kernels import voxels
 from calipers.matching.matches import Matches
 from calipers.metrics.base import Evidence, Metric
 from calipers.metrics.maps import AXES, MapMetric, MapSettings, Measure, Tables
+from calipers.metrics.sequences import SEQUENCE, SequenceMetric
 from calipers.results.estimate import FLAGS, Row
 from calipers.show.words import (
     NO_INTERVAL,
@@ -39,7 +41,7 @@ from calipers.show.words import (
     with_units,
 )
 from calipers.statistics.clusters import group_columns, note_on_groups, spread_of
-from calipers.statistics.weights import Units
+from calipers.statistics.weights import Units, units_of
 
 EXACT = 1e-6  # a bound of this width changes no digit that is shown
 FAINT = 0.1  # a score below which a voxel is hardly called
@@ -70,6 +72,7 @@ def warnings_of(
         *_classes(cohort, metrics),
         *_models(cohort, protocol, metrics),
         *map_warnings(cohort, protocol, metrics),
+        *_split_sequences(cohort, protocol, metrics),
     ]
     for (model, _), table in evidence.items():
         if isinstance(table, Matches):
@@ -214,6 +217,27 @@ def _classes(cohort: Cohort, metrics: list[Metric[Any]]) -> Iterator[str]:
     if ignored:
         for word in blind:
             yield f"{word} knows no ignored references: {ignored} were left out."
+
+
+def _split_sequences(
+    cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]
+) -> Iterator[str]:
+    """Yield whether frames of one sequence are resampled apart: no interval of a sequence is then
+    that of whole sequences.
+    """
+    groups = cohort.images.groups
+    names = [metric.facts.names for metric in metrics if isinstance(metric, SequenceMetric)]
+    if not names or SEQUENCE not in groups:
+        return
+    units = units_of(groups, cohort.n_images, protocol.cluster, protocol.strata)
+    sequence = np.unique(groups[SEQUENCE].astype(str), return_inverse=True)[1]
+    pairs = np.unique(np.stack([sequence, units.outer_code]), axis=1)
+    number = int((np.bincount(pairs[0]) > 1).sum())
+    if number:
+        yield (
+            f"{', '.join(chain(*names))}: {number} of {int(sequence.max()) + 1} sequences lie in "
+            f"several {plural(units.name)}, which are resampled apart; use --cluster {SEQUENCE}."
+        )
 
 
 def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> Iterator[str]:

@@ -70,6 +70,7 @@ def evaluate_fusion(
         differences=comparison,
         without=without,
         warnings=(*evaluation.warnings, *comparison.warnings),
+        evaluation=evaluation,
     )
 
 

@@ -8,10 +8,14 @@ fuse`` and `calipers.fusion.evaluate`.
 A cohort has one list of images and one of classes, so that members cannot disagree about their
 names. What is still refused: scores outside [0, 1], members that share no image, and members that
 share no class. A member without boxes counts as a model that found nothing.
+
+`fit_calibration` fits the curves of the steps that calibrate, on the cohort of a tuning split: at
+each such step, on the boxes that the steps before it leave.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,10 +26,19 @@ from calipers.arrays import F64, Array, Column, joined
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions
 from calipers.errors import InputError, UsageError, did_you_mean, several, word
+from calipers.evaluation.collect import collect
+from calipers.fusion.calibrate import WHY_NOT, ScoreCurve, fit_curve
 from calipers.fusion.pool import BoxPool, checked_weights
 from calipers.fusion.recipe import FusionRecipe, RecipeStep
 from calipers.kernels import ragged
+from calipers.kernels.assignment import HIT, IGNORED
+from calipers.matching.assign import MatchRecipe
+from calipers.matching.matches import Matches, View
 from calipers.show.words import count_text
+
+ENSEMBLE = "ensemble"  # the name of the boxes of all members together
+FEW_IMAGES = 0.5  # of those on which others have boxes: fewer are worth a note
+MOST_NAMED = 5  # classes in a note
 
 
 @dataclass(frozen=True)
@@ -105,20 +118,114 @@ def carry_out(cohort: Cohort, recipe: FusionRecipe, members: Sequence[str] | Non
     for name, table in zip(names, tables):
         _check_scores(name, table)
     accounts, notes = _accounts(names, tables)
-    pools = _pools(tables)
-    counts = [StepCount("members", sum(map(len, pools)))]
+    notes += _notes_on_gaps(names, tables, cohort.classes)
+    bench = _Bench.of(names, tables, weights)
+    counts = [StepCount("members", len(bench))]
     for step in recipe.steps:
-        if step.pools and len(pools) != 1:
-            pools = [_together(pools, weights)]
-        pools = [_after(step, pool) for pool in pools]
-        counts.append(StepCount(str(step), sum(map(len, pools))))
-    if len(pools) > 1:
+        bench = bench.after(step, recipe.name)
+        counts.append(StepCount(str(step), len(bench)))
+    if len(bench.pools) > 1:
         raise UsageError(
-            f"recipe {recipe.name!r} leaves {len(pools)} members apart: add a step that fuses, "
-            "or pool = true to a suppression"
+            f"recipe {recipe.name!r} leaves {len(bench.pools)} members apart: add a step that "
+            "fuses, or pool = true to a suppression"
         )
-    predictions = _predictions(pools[0].best_first(), tables, moved=recipe.moves)
+    predictions = _predictions(bench.pools[0].best_first(), tables, moved=recipe.moves)
+    notes += _notes_on_curves(recipe)
     return Fusion(recipe, accounts, predictions, tuple(counts), tuple(notes))
+
+
+def fit_calibration(
+    cohort: Cohort, recipe: FusionRecipe, members: Sequence[str] | None = None
+) -> FusionRecipe:
+    """Return the recipe with the curves of its calibrations fitted on a cohort.
+
+    Parameters
+    ----------
+    cohort
+        The tuning split: images that the ensemble is not judged on. A box is a hit if it is one in
+        a matching by score at the ``iou_threshold`` of the step, within classes; ignored boxes are
+        left out.
+    """
+    names = chosen_members(cohort, recipe, members)
+    tables = [cohort.predictions(name) for name in names]
+    for name, table in zip(names, tables):
+        _check_scores(name, table)
+    bench = _Bench.of(names, tables, _weights(cohort, recipe, names))
+    steps = []
+    for step in recipe.steps:
+        if step.needs_curves:
+            step = step.with_options(curves=_curves(cohort, step, bench))
+        bench = bench.after(step, recipe.name)
+        steps.append(step)
+    return replace(recipe, steps=tuple(steps))
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """The boxes that a recipe works on: a pool per member, or one of all of them."""
+
+    names: tuple[str, ...]  # of the pools
+    pools: tuple[BoxPool, ...]
+    weights: F64  # of the members, for the step that brings them together
+
+    @classmethod
+    def of(cls, names: Sequence[str], tables: Sequence[Predictions], weights: F64) -> _Bench:
+        return cls(tuple(names), tuple(_pools(tables)), weights)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.pools))
+
+    def after(self, step: RecipeStep, recipe: str) -> _Bench:
+        """Return what a step leaves."""
+        names, pools = self.names, self.pools
+        if step.pools:
+            names = (ENSEMBLE,)
+            if len(pools) > 1:
+                pools = (_together(pools, self.weights),)
+        if step.needs_curves:
+            pools = tuple(_calibrated(step, *pair, recipe) for pair in zip(names, pools))
+        elif step.kind != "calibrate":
+            pools = tuple(_after(step, pool) for pool in pools)
+        return replace(self, names=names, pools=pools)
+
+
+def _curves(cohort: Cohort, step: RecipeStep, bench: _Bench) -> dict[str, ScoreCurve]:
+    """Return the curve of every pool, fitted on its boxes as they are before the step."""
+    view = View(threshold=step.options["iou_threshold"], max_dets=sys.maxsize)
+    curves = {}
+    for name, pool in zip(bench.names, bench.pools):
+        alone = replace(cohort, models={name: _table(pool, scored=True)}, maps={})
+        matches = collect(alone, {name: (name, MatchRecipe((view,)))})[name]
+        assert isinstance(matches, Matches)
+        fate = matches.prediction_fate[0]
+        valid = fate != IGNORED
+        hit = fate[valid] == HIT
+        curves[name] = fit_curve(matches.score[valid], hit, step.options["method"])
+    return curves
+
+
+def _calibrated(step: RecipeStep, name: str, pool: BoxPool, recipe: str) -> BoxPool:
+    curves = step.options["curves"]
+    if name not in curves:
+        raise UsageError(
+            f"recipe {recipe!r} calibrates scores, but has no curve for {name!r}: fit it on a "
+            "tuning split (--tuning, or fit_calibration in Python)"
+        )
+    return replace(pool, score=curves[name](pool.score))
+
+
+def _notes_on_curves(recipe: FusionRecipe) -> list[str]:
+    """Return which scores a calibration leaves as they are, and why."""
+    notes = []
+    for step in recipe.steps:
+        for name, curve in step.options.get("curves", {}).items():
+            if step.needs_curves and curve.reason:
+                why = WHY_NOT[curve.reason]
+                notes.append(
+                    f"{name!r} could not be calibrated on the tuning split, because {why}: its "
+                    "scores stay as they are"
+                )
+    return notes
 
 
 def chosen_members(
@@ -181,6 +288,33 @@ def _accounts(
         elif not table.scored:
             notes.append(f"{name!r} has no scores: all of them count as 1")
     return tuple(members), notes
+
+
+def _notes_on_gaps(
+    names: Sequence[str], tables: Sequence[Predictions], classes: Sequence[str]
+) -> list[str]:
+    """Return which members are silent where others are not, and which alone know a class: signs of
+    files about other images or with other names.
+    """
+    notes = []
+    with_boxes = np.stack([np.diff(table.offsets) > 0 for table in tables])
+    with_class = np.stack(
+        [np.bincount(table.label, minlength=len(classes)) > 0 for table in tables]
+    )
+    for k, name in enumerate(names):
+        others = np.arange(len(names)) != k
+        anywhere = with_boxes[others].any(axis=0)
+        n_others, n_own = int(anywhere.sum()), int((anywhere & with_boxes[k]).sum())
+        if with_boxes[k].any() and n_own < FEW_IMAGES * n_others:
+            notes.append(
+                f"{name!r} has boxes on {n_own} of the {n_others} images on which other members "
+                "have some: elsewhere it counts as a model that found nothing"
+            )
+        alone = np.flatnonzero(with_class[k] & ~with_class[others].any(axis=0))
+        if len(alone) and with_boxes[others].any():
+            words = ", ".join(classes[c] for c in alone[:MOST_NAMED])
+            notes.append(f"only {name!r} has boxes of {count_text('class', len(alone))}: {words}")
+    return notes
 
 
 def _has_common(k: int, sets: Sequence[Column]) -> bool:
@@ -287,12 +421,17 @@ def _predictions(pool: BoxPool, tables: Sequence[Predictions], *, moved: bool) -
     if not moved:
         rows = _rows_of(tables, pool)
         return replace(rows, score=pool.score, place=place, scored=scored)
+    return _table(pool, scored=scored)
+
+
+def _table(pool: BoxPool, *, scored: bool) -> Predictions:
+    """Return the boxes alone as a table."""
     return Predictions(
         offsets=pool.offsets,
         boxes=pool.boxes,
         extent=pool.extent,
         label=pool.label,
-        place=place,
+        place=np.arange(len(pool)),
         facts={},
         area=pool.extent,
         score=pool.score,

@@ -6,7 +6,14 @@ A `FusionDocument` comes in, `show.table.Table` goes out; the command line and n
 
 from __future__ import annotations
 
-from calipers.fusion.result import FusionDocument, FusionEvaluation
+from calipers.fusion.result import (
+    AS_GIVEN,
+    HELD_OUT,
+    SAME_IMAGES,
+    FusionDocument,
+    FusionEvaluation,
+    FusionTuning,
+)
 from calipers.results.comparison import Difference
 from calipers.show.differences import P_COLUMNS
 from calipers.show.table import Table, TableRow
@@ -16,6 +23,8 @@ from calipers.show.words import level_text
 def tables(result: FusionDocument) -> list[Table]:
     """Return members and steps and, if the ensemble was evaluated, values and contributions."""
     all_tables = [members_table(result), steps_table(result)]
+    if result.tuning is not None:
+        all_tables += tuning_tables(result.tuning)
     if result.evaluation is not None:
         all_tables.append(values_table(result.evaluation))
         if result.evaluation.without:
@@ -87,6 +96,59 @@ def contributions_table(evaluation: FusionEvaluation) -> Table:
         ),
         name="table-contributions",
         kinds=("name", "name", "value", "signed", "p"),
+    )
+
+
+def tuning_tables(tuning: FusionTuning) -> list[Table]:
+    """Return what tuning is worth, and what it chose."""
+    return [tuning_table(tuning), parameters_table(tuning)]
+
+
+def tuning_table(tuning: FusionTuning) -> Table:
+    """Return the metric of the recipe as given, tuned on the same images, and on held-out folds."""
+    words = {
+        AS_GIVEN: "the recipe before tuning",
+        SAME_IMAGES: "optimistic: these images chose the parameters",
+        HELD_OUT: "honest: every fold has a recipe that has not seen it",
+    }
+    rows: list[TableRow] = []
+    for row in tuning.rows:
+        rows.append((row.model, row.estimate, words[row.model]))
+    return Table(
+        ("recipe", tuning.metric, ""),
+        tuple(rows),
+        title=f"Tuning of {tuning.recipe.name}",
+        notes=(tuning_note(tuning),),
+        name="table-tuning",
+        kinds=("name", "value", "text"),
+    )
+
+
+def tuning_note(tuning: FusionTuning) -> str:
+    """Return how the search was done and judged, and whether it is shown to help."""
+    return (
+        f"{tuning.gain.sentence} {tuning.n_images:,} images, {tuning.folds} folds by "
+        f"{tuning.unit} (n = {tuning.n_units:,}), seed {tuning.seed}; {tuning.n_trials:,} values "
+        "were computed. The interval of the held-out value does not contain the chance of the "
+        "search itself."
+    )
+
+
+def parameters_table(tuning: FusionTuning) -> Table:
+    """Return what was searched and chosen, and in how many folds the choice was the same."""
+    rows: list[TableRow] = []
+    for parameter in tuning.parameters:
+        values = ", ".join(map(str, parameter.values))
+        agreement = f"{parameter.agreement} of {len(parameter.in_folds)}"
+        start, choice = str(parameter.start), str(parameter.choice)
+        rows.append((parameter.name, values, start, choice, agreement))
+    return Table(
+        ("parameter", "tried", "as given", "tuned", "same choice in folds"),
+        tuple(rows),
+        title="What the search chose",
+        notes=("A choice that differs between folds is mostly chance.",),
+        name="table-parameters",
+        kinds=("text", "text", "text", "text", "text"),
     )
 
 

@@ -34,7 +34,7 @@ The evidence is `Matches`; `kernels.curves` does the work.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,6 +42,7 @@ import numpy as np
 from calipers.arrays import F64, I64
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels import curves
+from calipers.matching.assign import MatchRecipe
 from calipers.matching.matches import COUNTED, HITS, Matches, View
 from calipers.metrics.base import Facts, MatchMetric, MetricPlan, Output, check_choice, class_mean
 from calipers.metrics.counts import ratio
@@ -160,6 +161,68 @@ def _average_precisions(evidence: Matches, weights: I64, views: list[int], setti
     return curves.average_precision(
         problem, positives, RECALLS.get(interpolation), enveloped=enveloped
     )
+
+
+class SizeMeanPrecision(MatchMetric):
+    """The mean of the average precisions of several ranges of sizes, such as all, small, medium and
+    large, option ``over_sizes``: each range counts equally, one without references is left out.
+    """
+
+    own_options = ("interpolation", "over_sizes")
+    facts = Facts(
+        id="size-mean-ap@1",
+        swap=False,
+        ranks=True,
+        skips_classes=True,
+        word="mean of average precisions",
+        meaning=(
+            "The mean of the average precisions of several ranges of sizes: a rare size counts as "
+            "much as a frequent one."
+        ),
+        page="explanation/average-precision.md",
+    )
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        super().__init__(plans)
+        self.parts: list[AveragePrecision] = []
+        for plan in plans:
+            sizes = plan.options.get("over_sizes")
+            if not isinstance(sizes, tuple) or not sizes:
+                raise UsageError(
+                    f"metric {plan.name!r}: over_sizes is a list of names of [sizes], such as "
+                    '["small", "large"]'
+                )
+            options = {key: value for key, value in plan.options.items() if key != "over_sizes"}
+            of_sizes = []
+            for k, size in enumerate(sizes):
+                of_sizes.append(replace(plan, name=str(k), options={**options, "size": size}))
+            self.parts.append(AveragePrecision(of_sizes))
+        views = [view for part in self.parts for view in part.recipe.views]
+        self.recipe = MatchRecipe(tuple(dict.fromkeys([*self.recipe.views, *views])))
+        names = frozenset(self.names)
+        rough = frozenset().union(*(part.facts.rough for part in self.parts))
+        self.facts = replace(
+            self.facts,
+            class_means=names,
+            graded=names,
+            rough=names if rough else frozenset(),
+            citations=self.parts[0].facts.citations,
+        )
+
+    def value(self, evidence: Matches, weights: I64) -> F64:
+        """Return (R, 1 + n_classes, n_names)."""
+        columns = []
+        for part in self.parts:
+            # The sizes are the names of a part; their mean is the first row of `class_mean`.
+            of_sizes = np.moveaxis(part.value(evidence, weights), 2, 1)
+            columns.append(class_mean(of_sizes)[:, 0])
+        return np.stack(columns, axis=2)
+
+    def reasons(self, evidence: Matches) -> Mapping[tuple[int, int], str]:
+        """Return why values are undefined: no size has a reference."""
+        values = self.value(evidence, np.ones((1, evidence.n_images), np.int64))[0]
+        rows, names = np.nonzero(np.isnan(values))
+        return dict.fromkeys(zip(rows.tolist(), names.tolist()), "no_references")
 
 
 class AverageRecall(MatchMetric):

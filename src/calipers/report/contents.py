@@ -32,6 +32,7 @@ from calipers.show.table import Cell, Table
 
 MOST_LINES = 5  # curves that can still be told apart
 MOST_MODELS = 3  # with figures of their errors, and with a list of their worst objects
+MOST_BOXES = 60  # of a figure
 MOST_FIGURES = 4  # of classes, and of every grouping
 MOST_SIDE_BY_SIDE = 4  # models in the figure of the headline; more get a row of a table each
 FEW_CLASSES = 20  # up to which every headline metric has a figure per class
@@ -143,6 +144,26 @@ def _groups(ev: Evaluation) -> Named:
         n_figures = MOST_FIGURES if n_groups <= FEW_GROUPS else 1
         for k, name in enumerate(_one_of_a_kind(ev, names)[:n_figures]):
             yield f"fig-groups-{g}-{k}", ev.figure("groups", by=grouping.by, metric=name)
+        if _has_box(ev, grouping, names):
+            yield f"fig-groups-{g}-box", ev.figure("groups-box", by=grouping.by)
+
+
+def _has_box(ev: Evaluation, grouping: GroupedRows, names: Sequence[str]) -> bool:
+    """Return whether there is a box to draw: of several groups of images, and few enough boxes."""
+    over = grouping.first_column
+    if over is None:
+        return False
+    summary = ev.summary(over, by=grouping.by)
+    boxes = [average for average in summary.averages if average.metric in names]
+    return len(summary.groups) > 2 and len(boxes) <= MOST_BOXES and _any_share(ev, names)
+
+
+def _any_share(ev: Evaluation, names: Sequence[str]) -> bool:
+    for metric in ev.protocol.compile():
+        for name in metric.facts.names:
+            if name in names and metric.facts.bounds == (0.0, 1.0):
+                return True
+    return False
 
 
 def metrics_by_group(ev: Evaluation, grouping: GroupedRows) -> list[str]:

@@ -45,7 +45,12 @@ from numpy.typing import NDArray
 from calipers.evaluation.figures_errors import KIND, WORDS
 from calipers.evaluation.result import Evaluation
 from calipers.evaluation.saved import mistakes_of
-from calipers.evaluation.tables import classes_table, groups_table, metrics_table
+from calipers.evaluation.tables import (
+    classes_table,
+    groups_table,
+    metrics_table,
+    summary_tables,
+)
 from calipers.kernels.error_types import MISS
 from calipers.kernels.route import native
 from calipers.metrics.error_types import KINDS, ErrorTypes
@@ -409,6 +414,10 @@ def _grouping(page: Context, grouping: GroupedRows, number: int) -> str:
     tables = ""
     for place in table_rows[:n_tables]:
         tables += table_block(groups_table(ev, grouping, *place))
+    over = grouping.first_column
+    if over is not None and "," in grouping.by:
+        for table in summary_tables(ev.summary(over, by=grouping.by), names):
+            tables += table_block(replace(table, name=f"{table.name}-{number}"))
     n_omitted = len(table_rows) - n_tables
     note = ""
     if n_omitted > 0:

@@ -4,7 +4,8 @@
 `Evaluation.compare` returns a `Comparison`, with one `Difference` per pair of models, metric and,
 on request, class: its interval, its test, and what they say. `Evaluation.rank` returns a `Ranking`
 and how stable it is under resampling. `Evaluation.by` adds `GroupedRows`, the rows of a grouping
-with a `GroupSummary` of each metric.
+with a `GroupSummary` of each metric. `Evaluation.summary` returns `ColumnSummary`: the mean over
+the groups of one column, such as centres, for every value of the others, such as sizes.
 """
 
 from __future__ import annotations
@@ -406,6 +407,12 @@ class GroupedRows:
         names = self.by.replace(" ", "").split(",")
         return "by " + ", ".join(name for name in names if name != "class")
 
+    @property
+    def first_column(self) -> str | None:
+        """The first column of images, such as centre; None if there are only sizes and classes."""
+        names = [entry.partition("=")[0] for entry in self.by.split(",")]
+        return next((name for name in names if name not in ("size", "class")), None)
+
     def table(
         self, metric: str, label: str | None, models: Sequence[str]
     ) -> dict[str, list[Estimate]]:
@@ -424,3 +431,96 @@ class GroupedRows:
         """Return the summary over the groups, for one metric, class and model."""
         key = metric, label, model
         return next(s for s in self.summaries if (s.metric, s.label, s.model) == key)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupImages:
+    """The images of one group."""
+
+    name: str
+    n_images: int
+    n_positive: int  # images with at least one counted reference
+
+    @property
+    def prevalence(self) -> float:
+        """The share of images with a reference."""
+        return self.n_positive / self.n_images if self.n_images else math.nan
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the group for JSON."""
+        return {
+            "name": self.name,
+            "n_images": self.n_images,
+            "n_positive": self.n_positive,
+            "prevalence": number(self.prevalence),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnAverage:
+    """A metric of a model over the groups of a column: unweighted mean, SD (n - 1) and range."""
+
+    model: str
+    metric: str
+    group: Mapping[str, str]  # of the other columns: {"size": "small"}; empty if there are none
+    values: tuple[float, ...]  # one per group; NaN where it is undefined
+    n_defined: int
+    mean: float
+    sd: float
+    lowest: float
+    highest: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the average for JSON."""
+        return {
+            "model": self.model,
+            "metric": self.metric,
+            "group": dict(self.group),
+            "values": [number(value) for value in self.values],
+            "n_defined": self.n_defined,
+            "mean": number(self.mean),
+            "sd": number(self.sd),
+            "lowest": number(self.lowest),
+            "highest": number(self.highest),
+        }
+
+
+@dataclass(frozen=True)
+class ColumnSummary(Document):
+    """What `Evaluation.summary` returns: metrics per group of a column, and their mean over the
+    groups.
+    """
+
+    SCHEMA: ClassVar[str] = "calipers.summary/1"
+    TABLES: ClassVar[str] = "calipers.evaluation.tables:summary_tables"
+
+    over: str  # the column whose groups are averaged: "centre"
+    by: str  # the grouping: "centre,size"
+    groups: tuple[GroupImages, ...]
+    averages: tuple[ColumnAverage, ...]
+
+    @property
+    def n_images(self) -> int:
+        """The images of all groups."""
+        return sum(group.n_images for group in self.groups)
+
+    @property
+    def prevalence(self) -> float:
+        """The share of all images that have a reference."""
+        n_positive = sum(group.n_positive for group in self.groups)
+        return n_positive / self.n_images if self.n_images else math.nan
+
+    @property
+    def rows(self) -> tuple[ColumnAverage, ...]:
+        """A row per model, metric and group of the other columns."""
+        return self.averages
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "over": self.over,
+            "by": self.by,
+            "n_images": self.n_images,
+            "prevalence": number(self.prevalence),
+            "groups": [group.as_dict() for group in self.groups],
+            "rows": self._records(),
+        }

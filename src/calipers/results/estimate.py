@@ -27,6 +27,8 @@ REASONS = (
     "too_many_undefined",
     "constant_input",
     "not_requested",
+    "no_sequences",
+    "no_frame_rate",
 )
 
 FLAGS = {

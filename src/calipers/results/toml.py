@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TOML that users write, read within limits: protocols, grids, requirements.
+"""TOML that users write, read within limits: protocols, recipes, grids, requirements.
 
 `read_toml` takes a path and returns the text of a small regular file; `parse_toml` takes a text and
 returns the document. Whatever is wrong is an `InputError` that names the file. The schema of a
-document is the business of `calipers.results.schema`.
+document is the business of `calipers.results.schema`. `toml_lines` writes what these read.
 
 tomllib recurses into brackets, needs time that grows with the square of the dots of a key, and
 gives whole numbers of any length, which fail later, where they become floats. So all three are
@@ -12,10 +12,12 @@ limited here, far above what people write.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ LARGEST_INT = 2**63 - 1  # what the standard promises
 LONG_KEY = re.compile(
     rf"""(?<![\w"'.-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){{{MOST_DOTS + 1}}}""", re.ASCII
 )
+
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def read_toml(path: Path | str, what: str = "a TOML file") -> str:
@@ -90,3 +94,29 @@ def _check_numbers(document: dict[str, Any], file: str) -> None:
                 location=place,
                 value=value,
             )
+
+
+def toml_lines(entries: Mapping[str, Any]) -> list[str]:
+    """Return a line per key; what is read back is equal."""
+    return [f"{toml_key(key)} = {toml_value(value)}" for key, value in entries.items()]
+
+
+def toml_key(key: str) -> str:
+    """Return a key, in quotation marks where it needs them: names of models are any text."""
+    return key if BARE_KEY.fullmatch(key) else toml_value(key)
+
+
+def toml_value(value: Any) -> str:
+    """Return a number, a text, a list or a table in one line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # JSON's escapes are TOML's, but for the one control character that JSON leaves as it is.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
+    if isinstance(value, float):
+        return repr(value)  # inf and -inf are TOML too
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(toml_lines(value)) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
+    return str(value)

@@ -255,16 +255,23 @@ class BoxDots(Figure):
     names: tuple[str, ...]
     samples: tuple[F64, ...]
     slots: tuple[int, ...] = ()
+    # Words for the dots, one per value of every sample: then the table states each of them.
+    points: tuple[tuple[str, ...], ...] = ()
 
     def table(self) -> Table:
-        """Return the quantiles of every sample."""
+        """Return the quantiles of every sample, or every value if the dots have names."""
+        if self.points:
+            rows = []
+            for name, sample, words in zip(self.names, self.samples, self.points):
+                rows += [(name, word, _number(value)) for word, value in zip(words, sample)]
+            return Table(("sample", "point", self.y.label), tuple(rows))
         probabilities = (0.05, 0.25, 0.5, 0.75, 0.95)
-        rows = []
+        lines = []
         for name, sample in zip(self.names, self.samples):
             if len(sample):
                 quantiles = map(_number, np.quantile(sample, probabilities))
-                rows.append((name, len(sample), *quantiles))
-        return Table(("sample", "n", "5 %", "25 %", "median", "75 %", "95 %"), tuple(rows))
+                lines.append((name, len(sample), *quantiles))
+        return Table(("sample", "n", "5 %", "25 %", "median", "75 %", "95 %"), tuple(lines))
 
 
 @dataclass(frozen=True, slots=True)

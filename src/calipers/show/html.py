@@ -131,7 +131,11 @@ def table_block(
             else:
                 line += _grid_cell(cell, kind)
         lines.append(f"<tr{mark}>{line}</tr>")
-    heads = "".join(_head_cell(*column, is_sheet=is_sheet) for column in zip(table.columns, kinds))
+    heads = ""
+    for c, (name_of_column, kind) in enumerate(zip(table.columns, kinds)):
+        # A second column of names is read as words are: from the left.
+        shape: Kind = "text" if c and kind == "name" else kind
+        heads += _head_cell(name_of_column, shape, is_sheet=is_sheet)
     # The script names the CSV file of a table after its id.
     name = f' id="{table.name}"' if table.name else ""
     caption = f"<strong>{text(title)}</strong>" if is_sheet and title else text(title)

@@ -243,6 +243,8 @@ REASONS = {
     "single_class": "the cohort has one class only",
     "no_positives": "nothing of that kind is positive: no prediction is a hit",
     "single_category": "all images are of one category, with references or without",
+    "no_sequences": "the images have no column sequence",
+    "no_frame_rate": "the frame rate is unknown: give --fps, or a column fps",
 }
 MARKS = {
     "few_errors": "*",

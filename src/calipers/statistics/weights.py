@@ -151,15 +151,16 @@ def units_of(
     groups
         Columns of the images.
     cluster
-        ``auto`` (patient if known, else image), ``image``, a column, or two of them such as
-        ``("centre", "patient")``: centres are drawn, each with all its patients.
+        ``auto`` (patient if known, else sequence if known, else image), ``image``, a column, or two
+        of them such as ``("centre", "patient")``: centres are drawn, each with all its patients.
     strata
         A column whose groups are fixed: units are drawn inside each of them.
     """
     names = [cluster] if isinstance(cluster, str) else several("cluster", cluster)
     if names == ["auto"]:
-        # Copies of an image, one for every pair of readers, are no units of their own.
-        known_units = [name for name in ("patient", ORIGINAL) if name in groups]
+        # Frames of one video are as alike as images of one patient; copies of an image, one for
+        # every pair of readers, are no units of their own.
+        known_units = [name for name in ("patient", "sequence", ORIGINAL) if name in groups]
         names = [known_units[0] if known_units else "image"]
     names = [spelled(name, groups) for name in names]
     strata = spelled(strata, groups)

@@ -568,16 +568,23 @@ def _sample(figure: BoxDots, k: int, sample: F64, slot: int, side: BoxPlane) -> 
             el("path", d=segments([*whiskers, *caps]), cls=f"fig-whisker {stroke(slot)}"),
             el("path", d=middle, cls="fig-median"),
         ]
-    return [*parts, *_dots(k, sample, slot, side)]
+    return [*parts, *_dots(figure, k, sample, slot, side)]
 
 
-def _dots(k: int, sample: F64, slot: int, side: BoxPlane) -> list[str]:
+def _dots(figure: BoxDots, k: int, sample: F64, slot: int, side: BoxPlane) -> list[str]:
     if len(sample) > FEW:
         return []
     # Not random: the same sample is the same picture every time.
     offsets = [(j * GOLDEN % 1.0 - 0.5) * 1.2 * side.half for j in range(len(sample))]
     points = [side.point(k, float(value), off) for value, off in zip(np.sort(sample), offsets)]
-    return [el("g", "".join(marker(slot, x, y, 2.2) for x, y in points), cls="fig-dots")]
+    dots = [marker(slot, x, y, 2.2) for x, y in points]
+    if figure.points:
+        good = np.flatnonzero(np.isfinite(figure.samples[k]))
+        order = np.argsort(sample, kind="stable")
+        for place, (dot, j) in enumerate(zip(dots, order.tolist())):
+            words = f"{figure.points[k][good[j]]}: {tick_text(round(float(sample[j]), 4))}"
+            dots[place] = el("g", title(words) + dot)
+    return [el("g", "".join(dots), cls="fig-dots")]
 
 
 def draw_blob(figure: Blob, sheet: Sheet) -> Drawing:
