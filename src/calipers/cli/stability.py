@@ -91,6 +91,9 @@ def holds_predictions(path: str) -> bool:
         kind = sniff_file(file).format
     except InputError:
         return False
+    # Here a picture or volume is a map, not the objects of a label volume.
+    if kind == "label-volumes":
+        return False
     if kind == "parquet":
         return _boxed(_parquet_columns(place))
     return kind != "csv" or _boxed(header_names(file.head))
