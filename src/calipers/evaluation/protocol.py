@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from calipers import registry
+from calipers.arguments import names_arguments
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.schema import (
     NO_LIMIT,
@@ -200,6 +201,7 @@ class Protocol:
         )
 
 
+@names_arguments
 def presets() -> list[str]:
     """Return the names of the presets that ship with Calipers."""
     return list(_preset_names())

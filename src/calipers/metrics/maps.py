@@ -28,6 +28,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from calipers.arguments import names_arguments
 from calipers.arrays import F64, I64, host_array
 from calipers.data.cohort import Cohort
 from calipers.data.maps import Histograms, Maps
@@ -668,6 +669,7 @@ class VoxelPrecisionCurve(VoxelCurve):
         return np.asarray(hits[first] / (hits[first] + alarms[first]))
 
 
+@names_arguments
 def soft_instance_iou(
     prediction: ArrayLike,
     labels: ArrayLike,
