@@ -24,9 +24,11 @@ demo: $(VENV)/.stamp-runtime ## evaluate the demo cohort and write a report to c
 	@$(BIN)/calipers demo -o calipers-demo --force $(ARGS)
 
 # Compiled modules are kept even where the environment says otherwise: rewriting the asserts of all
-# tests takes both processes eight seconds.
+# tests takes both processes eight seconds. Two processes are enough for two cores: threads of the
+# libraries for matrices only wait for each other.
 test: $(VENV)/.stamp-test ## run the tests, in two processes
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
 
 test-page: $(VENV)/.stamp-test ## run the tests of the report in a browser; without one they fail
 	@CALIPERS_BROWSER=required $(BIN)/python -m pytest tests/browser $(ARGS)

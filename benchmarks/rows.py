@@ -104,7 +104,7 @@ def memory_c() -> Iterator[Result]:
     """
     base = "from benchmarks import workloads\nd = workloads.make('c')\n"
     made = base + "c = workloads.to_cohort(d)\ndel d\n"
-    run = made + "import calipers\ncalipers.evaluation.evaluate(c, 'coco', ci=False)\n"
+    run = made + "import calipers\ncalipers.evaluate(c, 'coco', ci=False)\n"
     ours_mb = peak_memory(run, **ONE_THREAD)
     references, results = coco_files("c")
     peer = (

@@ -160,6 +160,17 @@ def shorten(value: object) -> str:
     return text if len(text) <= VALUE_LENGTH else text[: VALUE_LENGTH - 3] + "..."
 
 
+# Two spellings of one word; a column of either name answers to the other.
+SPELLINGS = {"center": "centre", "centre": "center"}
+
+
+def spelled(name: Any, names: Iterable[str]) -> Any:
+    """Return a name as it is among ``names`` if only the spelling differs: center for centre."""
+    choices = list(names)
+    other = SPELLINGS.get(name) if isinstance(name, str) else None
+    return other if name not in choices and other in choices else name
+
+
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """Return a hint that names the nearest candidate, or all of them."""
     # A hint never names what was refused, not even where it is known in another sense.

@@ -73,6 +73,8 @@ METRICS: Mapping[str, str] = {
     "centre-distance": "calipers.metrics.instances:CentreDistance",
     "case-auroc": "calipers.metrics.case_level:CaseAuroc",
     "picai-score": "calipers.metrics.case_level:PicaiScore",
+    "image-threat-score": "calipers.metrics.image_scores:ImageThreatScore",
+    "weighted-sum": "calipers.metrics.weighted_sum:WeightedSum",
     "error-types": "calipers.metrics.error_types:ErrorTypes",
     "tide-average-precision": "calipers.metrics.error_types:TideAveragePrecision",
 }
@@ -93,9 +95,13 @@ INTERVALS = (
 # a file: the general ones last.
 FORMATS: Mapping[str, str] = {
     "dicom-sr": "calipers.io.annotations.dicom_sr:DicomReportReader",
+    "lidc": "calipers.io.lists.lidc:LidcReader",
     "parquet": "calipers.io.tables.parquet:ParquetReader",
     "labelme": "calipers.io.annotations.labelme:LabelMeReader",
     "label-studio": "calipers.io.annotations.label_studio:LabelStudioReader",
+    "nndetection": "calipers.io.volumes.nndetection:NnDetectionReader",
+    "ultralytics": "calipers.io.annotations.dumps:UltralyticsReader",
+    "torchvision": "calipers.io.annotations.dumps:TorchvisionReader",
     "grand-challenge": "calipers.io.lists.grand_challenge:GrandChallengeReader",
     "coco": "calipers.io.coco.plugin:CocoReader",
     "vindr": "calipers.io.lists.vindr:VindrReader",
@@ -110,6 +116,7 @@ FORMATS: Mapping[str, str] = {
     "voc": "calipers.io.annotations.voc:VocReader",
     "cvat": "calipers.io.annotations.cvat:CvatReader",
     "voc-results": "calipers.io.annotations.voc_results:VocResultsReader",
+    "polypgen": "calipers.io.annotations.polypgen:PolypGenReader",
     "yolo": "calipers.io.annotations.yolo:YoloReader",
     "label-volumes": "calipers.io.volumes.labels:LabelVolumesReader",
     "csv": "calipers.io.tables.delimited:DelimitedReader",

@@ -12,6 +12,7 @@ import pytest
 
 from stored import by_centre, row, save
 
+OLD = Path(__file__).parent.parent / "fixtures" / "results-0.1"
 HEAD = 'schema = "calipers.requirements/1"\nname = "Acceptance"\n'
 MET = (
     '[[requirement]]\nid = "REQ-1"\ntext = "finds it"\nmetric = "AP50"\nat_least = 0.45\n'
@@ -56,7 +57,8 @@ def test_all_met_is_exit_0(calipers, results, demands):
     assert said.out.splitlines() == [
         "REQ-1  finds it",
         "  AP50: lower bound at least 0.45, from 20 units on",
-        "  met        ours  0.600 [0.500, 0.700]  n = 40 (patient), 100 images, 150 references",
+        "  met        ours  0.600 [0.500, 0.700]  n = 40 (patient), 100 images, 150 references; "
+        "bootse-t-logit",
         "",
         "1 of 1 requirements met",
     ]
@@ -84,7 +86,35 @@ def test_an_interval_of_something_else_is_not_printed_as_one_of_the_metric(
     said = calipers("check", folder, demands(MET))
     assert said.code == 1
     assert "  not shown  ours  0.600  n = 40 (patient)" in said.out
-    assert "too few units have an error for an interval of AP50" in said.out
+    assert "the stored bounds are not of AP50" in said.out
+    assert "evaluate again" in said.out
+    assert "value" not in said.out
+
+
+def test_a_limit_outside_the_range_of_the_metric_is_an_error(calipers, demands, tmp_path):
+    limit = '[[requirement]]\nid = "A"\nmetric = "AP@0.5"\nmodel = "overpredicts"\nat_least = 80\n'
+    said = calipers("check", OLD / "boxes", demands(limit), "--junit", tmp_path / "junit.xml")
+    assert (said.code, said.out) == (2, "")
+    assert "requirement 'A'" in said.err
+    assert "a limit from 0 to 1, the range of AP@0.5, got 80 [limit-range]" in said.err
+    assert "at_least = 0.8 is 80 %" in said.err
+    assert 'errors="1"' in (tmp_path / "junit.xml").read_text()
+
+
+def test_bounds_of_version_01_that_are_not_of_the_metric_are_computed_again(calipers, demands):
+    """18 of 20 boxes are found; version 0.1 stored the share of patients without error."""
+    limit = (
+        '[[requirement]]\nid = "A"\nmetric = "sensitivity@0.5"\nmodel = "ours"\nat_least = 0.6\n'
+    )
+    said = calipers("check", OLD / "boxes", demands(limit), "--json")
+    outcome = said.json["outcomes"][0]
+    assert (outcome["outcome"], outcome["row"]["value"]) == ("met", 18 / 20)
+    assert outcome["row"]["method"] == "score-t"
+    assert outcome["row"]["low"] > 0.6
+    assert "computed again from the folder" in said.json["warnings"][0]
+    file = OLD / "boxes" / "evaluation.json"  # alone there is no cohort to compute it from
+    said = calipers("check", file, demands(limit))
+    assert (said.code, "not shown" in said.out) == (1, True)
 
 
 def test_a_requirement_is_met_only_if_all_its_rows_are(calipers, results, demands):

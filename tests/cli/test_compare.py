@@ -216,7 +216,7 @@ def test_inputs_and_folders_are_no_output(compare, data, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--metrics", "AP@0.6"], "no metric 'AP@0.6'"),
+        (["--metrics", "APP@0.6"], "no metric 'APP@0.6'"),
         (["--metrics", "AP,,F1"], "--metrics takes NAME,NAME"),
         (["--rank", "APP"], "no metric 'APP'"),
         (["--rank-method", "mean"], "no method 'mean'"),
@@ -280,3 +280,9 @@ def test_quick_to_explain_itself(capsys):
     text = capsys.readouterr().out
     assert "calipers compare refs.json ours=a.json theirs=b.json" in " ".join(text.split())
     assert Path("refs.json").exists() is False
+
+
+def test_metrics_that_the_protocol_lacks_are_compared_by_their_names(compare):
+    document = compare("--metrics", "AP@0.35,PPV@0.5", "--rank", "F1@0.35", "--json").json
+    assert [row["metric"] for row in document["rows"]] == ["PPV@0.5", "AP@0.35"]
+    assert document["ranking"]["metric"] == "F1@0.35"

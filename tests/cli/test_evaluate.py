@@ -306,3 +306,62 @@ def test_references_against_themselves_are_perfect(calipers, files):
         if row["value"] is not None and row["metric"] != "AR1"
     ]
     assert all(math.isclose(v, 1) for v in values)
+
+
+def test_metrics_by_their_names(calipers, files, tmp_path):
+    """Any metric without a protocol file; the folder opens again with the same values."""
+    given = ("evaluate", files.references, files.ours, "--no-ci", "--json")
+    wanted = "AP@0.4,FROC@1,F1@0.5,score=0.5*AP@0.4 + 0.5*F1@0.5"
+    out = tmp_path / "out"
+    document = calipers(*given, "--metrics", wanted, "-o", out).json
+    values = {row["metric"]: row["value"] for row in document["rows"] if row["class"] is None}
+    assert list(values) == ["AP@0.4", "FROC@1", "F1@0.5", "score"]
+    assert values["score"] == pytest.approx(0.5 * values["AP@0.4"] + 0.5 * values["F1@0.5"])
+    assert document["protocol"]["name"] == "coco, metrics chosen"
+    assert calipers("verify", out).code == 0
+    overview = calipers(*given, "--preset", "overview").json["rows"]
+    same = [row["value"] for row in overview if row["metric"] == "F1@0.5"]
+    assert values["F1@0.5"] == same[0]
+    wrong = calipers("evaluate", files.references, files.ours, "--metrics", "F3@0.5")
+    assert (wrong.code, "no metric 'F3@0.5'; " in wrong.err) == (2, True)
+
+
+def test_each_reader_in_turn_with_the_others_as_a_yardstick(calipers, tmp_path):
+    """On the terminal, in JSON, on the page and in the folder."""
+    names = ("R1", "R2", "R3")
+    rows = ["image,reader,class,x0,y0,x1,y1"]
+    said = ["image,class,score,x0,y0,x1,y1"]
+    for k in range(12):
+        for j, name in enumerate(names):
+            shift = 4 * ((k + j) % 4)
+            rows.append(f"{k},{name},nodule,{shift},0,{shift + 20},20")
+        said.append(f"{k},nodule,0.9,4,0,24,20")
+    references, predictions, out = (tmp_path / name for name in ("r.csv", "ours.csv", "out"))
+    references.write_text("\n".join(rows) + "\n")
+    predictions.write_text("\n".join(said) + "\n")
+    given = ("evaluate", references, predictions, "--readers", "each", "--replicates", "100")
+    printed = calipers(*given, "-o", out)
+    assert "F1@0.5 by reader" in printed.out
+    assert "agree with each other" in printed.out
+    document = calipers(*given, "--json").json
+    assert document["schema"] == "calipers.evaluation/1"
+    groups = {(row["model"], row["group"]["reader"]) for row in document["rows"] if row["group"]}
+    assert groups == {(model, name) for model in ("ours", "other readers") for name in names}
+    assert {row["unit"] for row in document["rows"]} == {"original image"}
+    assert {row["n_units"] for row in document["rows"]} == {12}
+    page = (out / "report.html").read_text()
+    assert "Readers as the yardstick" in page
+    assert "agree with each other" in page
+    assert calipers("verify", out).code == 0
+    compared = calipers(
+        "compare",
+        references,
+        predictions,
+        "--readers",
+        "each",
+        "--metrics",
+        "F1@0.5",
+        "--margin",
+        "0.9",
+    )
+    assert "ours agrees with the readers better than they agree with each other" in compared.out

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -287,7 +288,7 @@ def test_without_its_extra_a_format_is_refused_by_name(
         (("--least", "0"), "least"),
         (("--connectivity", "corners"), "connectivity"),
         (("--preset", "anomly"), "anomaly"),
-        (("--by", "center"), "centre"),
+        (("--by", "centra"), "centre"),
         (("--groups", "nowhere.csv"), "nowhere.csv"),
         (("--pattern", "{nam}.npy"), "pattern"),
     ],
@@ -339,6 +340,51 @@ def test_maps_that_are_not_there(calipers: Calls, plain: Study, missing: str, sa
     )
 
 
+def test_maps_that_are_assumed_to_be_empty_are_a_number_of_their_own(
+    calipers: Calls, plain: Study, tmp_path: Path
+) -> None:
+    """Of six samples ours has five maps: what was read, used and assumed are three numbers, on the
+    terminal, in the JSON, in the record of the run and on the page.
+    """
+    plain.file("ours").unlink()
+    out = tmp_path / "out"
+    both = ("maps", plain.path("labels"), plain.path("ours"), plain.path("theirs"), "--no-ci")
+    said = calipers(*both, "--missing", "empty", "-o", out)
+    assert "predictions of ours: 5 maps read, 5 used, 1 assumed empty\n" in said.err
+    assert "predictions of theirs: 6 maps read, 6 used, 0 assumed empty\n" in said.err
+    for file, place in (("evaluation.json", "cohort"), ("run.json", "inputs")):
+        document = json.loads((out / file).read_text())
+        accounts = document[place]["files"] if place == "cohort" else document[place]
+        counts = [(a["read"], a["used"], a.get("assumed_empty")) for a in accounts]
+        assert counts == [(6, 6, None), (5, 5, 1), (6, 6, 0)]
+    page = (out / "report.html").read_text()
+    assert "assumed empty" in page
+    assert calipers("verify", out).code == 0
+
+
+def test_one_model_can_be_normalised_alone(calipers: Calls, tmp_path: Path) -> None:
+    """Bytes of one model are divided, the scores of the other are not."""
+    scores = np.zeros((8, 8), np.float32)
+    scores[2:4, 2:4] = [[0.2, 0.4], [0.6, 1.0]]
+    for name, array in (
+        ("labels", (scores > 0).astype(np.uint8)),
+        ("plain", scores),
+        ("echo", (scores * 255).round().astype(np.uint8)),
+    ):
+        (tmp_path / name).mkdir()
+        np.save(tmp_path / name / "a.npy", array)
+    both = ("maps", tmp_path / "labels", tmp_path / "plain", tmp_path / "echo", "--no-ci", "--json")
+    assert calipers(*both).code == 2
+    divided = calipers(*both, "--normalise", "uint8")
+    assert (divided.code, "scores in [0, 1] already" in divided.out) == (2, True)
+    rows = calipers(*both, "--normalise", "echo=uint8", "--threshold", "0.5").json["rows"]
+    values: dict[str, dict[str, float]] = {"plain": {}, "echo": {}}
+    for row in rows:
+        values[row["model"]][row["metric"]] = row["value"]
+    assert values["plain"] == pytest.approx(values["echo"], nan_ok=True, abs=1e-6)
+    assert values["plain"]["AP/dataset"] == 1.0
+
+
 def test_single_files_are_a_pair(calipers: Calls, plain: Study) -> None:
     said = calipers(
         "maps", plain.file("labels"), plain.file("theirs", "case1"), "--no-ci", "--json"
@@ -355,3 +401,15 @@ def test_a_path_that_is_not_there_is_told_as_such(calipers: Calls, plain: Study,
     assert said.code == 2
     assert "[not-found]" in said.err
     assert "labels" in said.err if side == "references" else "ours" in said.err
+
+
+def test_messages_name_only_options_that_maps_has() -> None:
+    """What the reading of volumes says is said to users of `calipers maps`."""
+    import calipers
+    from calipers.cli.maps import maps
+
+    options = {name for option in maps.params for name in option.opts}
+    package = Path(calipers.__file__).parent
+    files = [*(package / "io" / "volumes").glob("*.py"), *(package / "maps").glob("*.py")]
+    named = {word for file in files for word in re.findall(r"--[a-z][a-z-]+", file.read_text())}
+    assert {"--missing", "--resize", "--mask-values"} <= named <= options

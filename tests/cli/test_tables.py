@@ -59,7 +59,7 @@ def test_marks_are_explained_in_words(shown, evaluation):
     lines = shown(evaluation)
     assert any("1.000 [" in line and "1.000]*" in line for line in lines)
     assert (
-        "* few patients are in error, or nearly all: a score interval, which counts patients and "
+        "* few patients are in error, or nearly all: an interval that counts patients and "
         "objects" in lines
     )
     assert not [line for line in lines if line.startswith("†")]

@@ -124,3 +124,43 @@ def test_dimensions(dimensions: int) -> None:
     cohort = random_cohort(3, 2, seed=1, dimensions=dimensions)
     assert cohort.dimensions == cohort.predictions("model-1").dimensions == dimensions
     assert cohort.take([]).dimensions == dimensions
+
+
+def test_a_cohort_prints_as_one_line_and_shows_a_table() -> None:
+    import calipers as cal
+
+    cohort = cal.demo_cohort()
+    assert repr(cohort) == (
+        "<Cohort: 120 images, 189 references, 4 classes; predictions of mislabels (191), "
+        "overpredicts (751), misses-small (104)>"
+    )
+    assert repr(cohort.take(np.arange(3))).startswith("<Cohort: 3 images")
+    html = cohort._repr_html_()
+    assert "predictions of overpredicts" in html
+    assert "751" in html
+    assert "120 images; groups: " in html
+
+
+def test_center_and_centre_are_one_word() -> None:
+    import calipers as cal
+
+    box = {"boxes": [[0, 0, 1, 1]], "labels": [0]}
+    references = [{**box, "center": name} for name in "AABB"]
+    predictions = [{**box, "scores": [0.5]} for _ in references]
+    american = cal.Cohort.from_arrays(references, predictions, classes=("a",))
+    assert american.group("centre").tolist() == list("AABB")
+    rows = cal.evaluate(american, "overview", by="centre", ci=False).rows
+    assert {row.group["center"] for row in rows if row.group} == {"A", "B"}
+    british = cal.evaluate(cal.demo_cohort(), "overview", by=["center", "centre"], ci=False)
+    assert [grouping.by for grouping in british.groupings] == ["centre"]
+    north = british.get("AP@0.5", model="mislabels", center="North")
+    assert north == british.get("AP@0.5", model="mislabels", centre="North")
+
+
+def test_a_comparison_becomes_a_frame() -> None:
+    import calipers as cal
+
+    evaluation = cal.evaluate(cal.demo_cohort(), "overview", ci=False)
+    frame = evaluation.compare(metrics=["F1@0.5"], replicates=100).to_frame()
+    assert list(frame["metric"]) == ["F1@0.5"] * 3
+    assert {"model_a", "model_b", "difference", "low", "high", "p_adjusted"} <= set(frame.columns)

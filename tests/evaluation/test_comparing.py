@@ -165,15 +165,15 @@ def test_a_model_against_its_copy_shows_no_difference():
     twin = cohort.with_predictions("twin", cohort.models["mislabels"])
     ev = cal.evaluate(twin, replace(OVERVIEW, replicates=200), ci=False)
     for row in ev.compare("mislabels", "twin", metrics=["all"], margin=0.01).rows:
-        assert (row.estimate.value, row.estimate.low, row.estimate.high, row.p) == (
-            0.0,
-            0.0,
-            0.0,
-            1.0,
-        )
+        e = row.estimate
+        assert (e.value, row.p) == (0.0, 1.0)
+        assert math.isnan(e.low)
+        assert math.isnan(e.high)
+        assert (e.method, e.reason) == ("none", "constant_input")
         assert row.verdict == "no_difference_shown"
-        assert "identical_units" in row.estimate.flags
-        assert "no certainty" in row.sentence
+        assert row.margin_verdict == "not_shown"
+        assert "identical_units" in e.flags
+        assert "no interval: all bootstrap samples agree" in row.sentence
         assert "equal" not in row.sentence.replace("Equivalent", "")
 
 

@@ -119,7 +119,7 @@ SENSITIVITY = cal.Protocol.load("overview").only(["sensitivity@0.5"])
         ([1, 0] * 4, "fewer than 10 patients"),
         (
             [1] * 11 + [0],
-            "few patients are in error, or nearly all: a score interval, which counts patients",
+            "few patients are in error, or nearly all: an interval that counts patients",
         ),
     ],
 )

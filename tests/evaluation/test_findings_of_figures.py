@@ -106,13 +106,13 @@ def test_one_group_does_not_vary_nor_stay():
 def test_a_hit_is_told_as_its_criterion_decides():
     view = QUICK.matching
     assert hit_rule(view) == "box-iou >= 0.5"
-    assert hit_rule(view._replace(strict=True)) == "box-iou > 0.5"
-    assert hit_rule(view._replace(threshold=0.0)) == "box-iou > 0"
+    assert hit_rule(replace(view, strict=True)) == "box-iou > 0.5"
+    assert hit_rule(replace(view, threshold=0.0)) == "box-iou > 0"
     assert (
-        hit_rule(view._replace(criterion="centre-distance", threshold=10.0))
+        hit_rule(replace(view, criterion="centre-distance", threshold=10.0))
         == "centre-distance <= 10"
     )
-    assert hit_rule(view._replace(criterion="point-in-box")) == "point-in-box"
+    assert hit_rule(replace(view, criterion="point-in-box")) == "point-in-box"
 
 
 def test_only_all_is_all_and_only_none_is_none():

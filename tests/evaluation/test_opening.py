@@ -131,8 +131,9 @@ def test_awkward_cohorts_come_back(kind, tmp_path):
 @pytest.mark.parametrize(
     "by",
     [
-        ("centre",),
-        ("size",),
+        # Each part of the last one alone, at the price of an evaluation and a reopening.
+        pytest.param(("centre",), marks=pytest.mark.slow),
+        pytest.param(("size",), marks=pytest.mark.slow),
         ("centre,size", "class"),
         ("visits=1:2", "size=400:2500", "centre,class"),
     ],

@@ -163,7 +163,6 @@ def test_whole_numbers_are_written_without_a_point(tmp_path):
     assert {(row["width"], row["height"]) for row in rows if row["image"]} == {("700", "600.5")}
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="'=+-@\t\ra ", max_size=6))
 def test_protection_is_undone_exactly(text):
     cell = protect(text)

@@ -8,7 +8,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -268,7 +268,6 @@ MAPS = st.tuples(st.integers(2, 4), st.integers(2, 24)).flatmap(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(values=MAPS, seed=st.integers(0, 1000))
 def test_orders_of_instances_and_models_do_not_matter(values: np.ndarray, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -286,7 +285,6 @@ def test_orders_of_instances_and_models_do_not_matter(values: np.ndarray, seed: 
                 np.testing.assert_array_equal(ours, theirs)
 
 
-@settings(max_examples=150, deadline=None)
 @given(values=MAPS)
 def test_ranks_and_tau_are_those_of_the_twin(values: np.ndarray) -> None:
     expected = [

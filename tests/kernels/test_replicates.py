@@ -270,7 +270,6 @@ def test_recalls_reached_is_what_a_search_in_float64_finds(n: int, quotients: bo
 
 
 @given(st.integers(1, 10**8), st.floats(0, 1), st.sampled_from([101, 11]))
-@settings(max_examples=300)
 def test_recalls_reached_by_large_numbers(positives: int, share: float, n: int) -> None:
     near = (
         round(share * (n - 1)) * positives // (n - 1)
@@ -288,7 +287,6 @@ def test_recalls_reached_by_large_numbers(positives: int, share: float, n: int) 
         max_size=5,
     )
 )
-@settings(max_examples=200)
 def test_level_sums(segments: list[list[tuple[int, int]]]) -> None:
     values, counts, offsets, expected = [], [], [0], []
     for segment in segments:

@@ -45,6 +45,53 @@ def test_froc_equals_the_twin(rates: tuple[float, ...], kind: str) -> None:
         np.testing.assert_allclose(values_of(metric, cohort)[:, 0], expected, rtol=1e-14)
 
 
+def interpolated(
+    entries: list[tuple[float, bool]], n_references: int, n_images: int, rates: tuple[float, ...]
+) -> float:
+    """The score of MONAI and CAMELYON16 from its definition: thresholds are the distinct scores,
+    missed references have the score 0, and numpy draws the lines.
+    """
+    if not n_references:
+        return float("nan")
+    hit = np.array([s for s, is_hit in entries if is_hit])
+    alarm = np.array([s for s, is_hit in entries if not is_hit])
+    points = [(0.0, 0.0)]
+    for threshold in sorted({s for s, _ in entries}, reverse=True):
+        alarms = (alarm >= threshold).sum() / n_images
+        points.append((alarms, (hit >= threshold).sum() / n_references))
+    return float(np.mean(np.interp(rates, *zip(*points))))
+
+
+@pytest.mark.parametrize("kind", ["plain", "tied scores", "ignored", "mostly empty"])
+@pytest.mark.parametrize("rates", [RATES, (0.0,), (0.3, 2.5)])
+def test_interpolated_froc_equals_its_definition(rates: tuple[float, ...], kind: str) -> None:
+    metric = metric_of("froc", {"thresholds": 0.3}, rates=list(rates), interpolation="linear")
+    for seed in range(3):
+        cohort = cohort_of(kind, seed)
+        references, predictions = things(cohort, MODEL)
+
+        def similarity(r, p):
+            return (boxes.iop if r.crowd else boxes.iou)(r.box, p.box)
+
+        rule = Rule(similarity, lambda s: s >= 0.3, max_dets=100)
+        decided = fates(references, predictions, "by-score", rule)
+        expected = []
+        for c in (None, *range(len(cohort.classes))):
+            entries = entries_of(predictions, decided, c)
+            n_positive = positives(references, decided, c)
+            expected.append(interpolated(entries, n_positive, cohort.n_images, rates))
+        np.testing.assert_allclose(values_of(metric, cohort)[:, 0], expected, rtol=1e-12)
+
+
+def test_lines_lie_above_steps_and_the_id_says_so() -> None:
+    cohort = cohort_of("plain", 3)
+    steps, lines = metric_of("froc"), metric_of("froc", interpolation="linear")
+    assert (steps.facts.ids, lines.facts.ids) == (("froc@1",), ("froc.linear@1",))
+    assert (values_of(lines, cohort) >= values_of(steps, cohort)).all()
+    with pytest.raises(UsageError, match="interpolation"):
+        metric_of("froc", interpolation="cubic")
+
+
 def test_four_images_by_hand() -> None:
     """Scores .9 hit, .8 alarm, .7 hit, .6 alarm, .6 hit on four references and four images."""
     place = {True: [0, 0, 10, 10], False: [50, 50, 60, 60]}

@@ -195,3 +195,21 @@ def test_logistic_equals_statsmodels(seed: int) -> None:
     np.testing.assert_allclose([c.se for c in ours.coefficients], errors[1], rtol=1e-6)
     assert (errors[0] < errors[1]).all()
     assert (errors[1] < errors[2]).all()
+
+
+def test_numbers_as_categories_equal_statsmodels() -> None:
+    """`C(decade)` compares every level with the smallest number, 8 before 10, as patsy does."""
+    table = random_table(3)
+    table["decade"] = 8 + np.arange(len(table)) % 4
+    table["hit"] = (table["iou"] > 0.8).astype(int)
+    ours = logistic_model(table, "hit ~ C(decade) + age", ["centre", "patient", "image"])
+    peer = smf.glm("hit ~ C(decade) + age", table, family=sm.families.Binomial()).fit()
+    names = ["intercept", "decade[9]", "decade[10]", "decade[11]", "age"]
+    assert [c.name for c in ours.coefficients] == names
+    np.testing.assert_allclose([c.value for c in ours.coefficients], peer.params, rtol=1e-6)
+    linear = cal.mixed_model(table, "iou ~ C(decade) + age:C(decade)", ["patient"], reml=False)
+    peer = smf.mixedlm("iou ~ C(decade) + age:C(decade)", table, groups="patient").fit(reml=False)
+    assert linear.formula == "iou ~ C(decade) + age:C(decade)"
+    assert linear.deviance == pytest.approx(-2 * peer.llf, abs=1e-4)
+    values = [c.value for c in linear.coefficients]
+    np.testing.assert_allclose(values, peer.fe_params, atol=1e-4)

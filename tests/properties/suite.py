@@ -54,6 +54,7 @@ CASES = [
     Case("average-recall", {"size": "large"}, sizes=SMALL, scale_free=False),
     Case("froc"),
     Case("froc", {"rates": [0.5]}, {"thresholds": [0.2, 0.4]}),
+    Case("froc", {"interpolation": "linear", "rates": [0.3, 2]}, {"thresholds": [0.2, 0.4]}),
     Case("sensitivity"),
     Case("sensitivity", {"average": "classes"}, {"assignment": "optimal", "thresholds": 0.3}),
     Case("ppv"),
@@ -108,6 +109,10 @@ CASES = [
     Case(
         "case-auroc", {"silent": "zero", "thresholds": [0.1, 0.5]}, {"score_cut": 0.3}, perfect=NAN
     ),
+    Case("image-threat-score", matching={"thresholds": [0.4, 0.55, 0.75], "strict": True}),
+    Case("image-threat-score", {"max_dets": 2}, {"score_cut": 0.3}, perfect=NAN),
+    Case("weighted-sum", {"formula": "0.75*AUROC/case + 0.25*FROC@0.25"}),
+    Case("weighted-sum", {"formula": "0.5*AP + 0.25*AP@0.3 + -0.1*FP/image"}, perfect=0.75),
     *(
         Case("error-types", {"gain": of}, {"ties": "coco"}, perfect=0.0)
         for of in ("cls", "loc", "fp", "fn", "empty")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import calipers as cal
@@ -33,7 +33,6 @@ def scores(n00: int, n01: int, n10: int, n11: int) -> cal.AgreementScores:
     return cal.agreement_scores(n00=n00, n01=n01, n10=n10, n11=n11)
 
 
-@settings(max_examples=300, deadline=None)
 @given(table=TABLES)
 def test_aj_is_kappa_and_apj_follows_from_it(table: tuple[int, ...]) -> None:
     found, (n00, n01, n10, n11) = scores(*table), table
@@ -45,7 +44,6 @@ def test_aj_is_kappa_and_apj_follows_from_it(table: tuple[int, ...]) -> None:
     assert found["APJ"] == pytest.approx(found["AJ"] / (2 - found["AJ"]), abs=1e-12)
 
 
-@settings(max_examples=300, deadline=None)
 @given(table=TABLES)
 def test_scores_are_symmetric_and_stay_inside_their_limits(table: tuple[int, ...]) -> None:
     n00, n01, n10, n11 = table
@@ -61,7 +59,6 @@ def test_scores_are_symmetric_and_stay_inside_their_limits(table: tuple[int, ...
         assert not found[name] < 0, name
 
 
-@settings(max_examples=300, deadline=None)
 @given(table=TABLES)
 def test_scores_rise_when_a_disagreement_becomes_a_positive_agreement(
     table: tuple[int, ...],
@@ -73,7 +70,6 @@ def test_scores_rise_when_a_disagreement_becomes_a_positive_agreement(
         assert not after[name] < before[name] - 1e-12, name
 
 
-@settings(max_examples=200, deadline=None)
 @given(table=TABLES)
 def test_scores_are_undefined_exactly_where_the_rules_say(table: tuple[int, ...]) -> None:
     found, (n00, n01, n10, n11) = scores(*table), table
@@ -96,7 +92,6 @@ BINARY = st.integers(2, 40).flatmap(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(rows=BINARY, seed=st.integers(0, 99))
 def test_phi_is_every_correlation_of_two_binary_maps(
     rows: tuple[list[bool], ...], seed: int

@@ -9,6 +9,7 @@ import pytest
 
 import calipers as cal
 from calipers import registry
+from calipers.statistics.comparison import bootstrapped, judge
 from calipers.statistics.estimates import Certainty, estimates
 from calipers.statistics.weights import Units
 from cases import KINDS, MODEL, cohort_of, evidence_of
@@ -24,9 +25,15 @@ def test_the_suite_covers_the_registry() -> None:
     assert {case.kind for case in [*CASES, *MAP_CASES]} == set(registry.METRICS)
 
 
-def stated(case: Case, cohort: cal.Cohort, units: Units, replicates: int = 200):
+def stated(
+    case: Case,
+    cohort: cal.Cohort,
+    units: Units,
+    replicates: int = 200,
+    method: str = "bootse-t-logit",
+):
     metric = case.metric()
-    certainty = Certainty(replicates=replicates, seed=3)
+    certainty = Certainty(replicates=replicates, seed=3, method=method)
     (table,) = estimates([(metric, evidence_of(metric, cohort))], units, certainty)
     for row in table:
         for k, estimate in enumerate(row):
@@ -55,6 +62,32 @@ def detector(n_misses: int) -> cal.Cohort:
         place = BOX if k < N_IMAGES - n_misses else FAR
         predictions.append({"boxes": [place], "labels": [k % 2], "scores": [0.9 - k / 100]})
     return cal.Cohort.from_arrays(references, {MODEL: predictions}, classes=("a", "b"))
+
+
+@every_metric
+@pytest.mark.parametrize("method", ["bootse-t-logit", "percentile", "bca"])
+def test_no_interval_has_a_width_of_0(case: Case, method: str) -> None:
+    """Units that all fare alike are no certainty: the interval has room, or there is none."""
+    units = Units.of("image", None, N_IMAGES)
+    for n_misses in (0, N_IMAGES):
+        for name, _, e in stated(case, detector(n_misses), units, 100, method):
+            assert e.low < e.high or (math.isnan(e.low) and e.reason is not None), (name, e)
+            assert e.percentile[0] != e.percentile[1], (name, e)
+            assert "[" not in str(e) or e.low < e.high, str(e)
+
+
+@every_metric
+def test_a_model_and_its_copy_have_no_interval_of_their_difference(case: Case) -> None:
+    units = Units.of("image", None, N_IMAGES)
+    metric = case.metric()
+    tables = {metric.recipe.key: evidence_of(metric, detector(3))}
+    (one,), (other,) = bootstrapped([metric], [tables, tables], units, 100, 3)
+    d = (one - other)[:, 0]
+    tests = judge(np.zeros(d.shape[1]), d, None, units, 0.95)
+    for interval, p in zip(tests.intervals, tests.p.tolist()):
+        assert math.isnan(interval.low)
+        if interval.reason == "constant_input":
+            assert p == 1.0
 
 
 @every_metric

@@ -26,6 +26,7 @@ LAST_BITS = 3e-16
 BOTH_KINDS_OF_IMAGES = (
     "case-auroc",
     "picai-score",
+    "weighted-sum",
 )  # need images without any object, rarer than without a class
 
 

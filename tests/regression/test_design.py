@@ -190,3 +190,17 @@ def test_a_hypothetical_design_changes_one_category() -> None:
     everyone = hypothetical(frame, found, "a", "z")
     np.testing.assert_array_equal(everyone[:, :3], np.tile([1, 0, 1], (6, 1)))
     np.testing.assert_array_equal(everyone[:, 3], found.matrix[:, 3])
+
+
+def test_a_declared_number_is_a_category_even_if_some_cells_are_words(tmp_path: Path) -> None:
+    file = tmp_path / "table.csv"
+    file.write_text(
+        "y,grade,g\n"
+        + "".join(f"{k % 5},{'x' if k % 6 == 0 else k % 3},{k % 8}\n" for k in range(48))
+    )
+    with pytest.raises(cal.InputError, match="a number, as in other rows"):
+        cal.mixed_model(open_table(file), "y ~ grade", ["g"])
+    fit = cal.mixed_model(open_table(file), "y ~ C(grade)", ["g"])
+    assert [c.name for c in fit.coefficients] == ["intercept", "grade[1]", "grade[2]", "grade[x]"]
+    ordered = cal.mixed_model(open_table(file), "y ~ C(grade)", ["g"], levels={"grade": "x012"})
+    assert [c.name for c in ordered.coefficients][1:] == ["grade[0]", "grade[1]", "grade[2]"]

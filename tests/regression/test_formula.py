@@ -22,6 +22,8 @@ from calipers.regression.design import Formula
         ("`best IoU` ~ `polyp type`", "best IoU", (("polyp type",),), True),
         ("~ size", "", (("size",),), True),
         ("größe ~ x.1", "größe", (("x.1",),), True),
+        ("y ~ C(a) + b:C( a )", "y", (("a",), ("b", "a")), True),
+        ("y ~ C(`my age`) + C", "y", (("my age",), ("C",)), True),
     ],
 )
 def test_a_formula_is_understood(
@@ -52,6 +54,10 @@ def test_a_formula_is_understood(
         ("y z ~ a", "one column stands before"),
         ("1 ~ a", "one column stands before"),
         ("y ~ a + (1 | centre)", "name their columns as groups"),
+        ("y ~ a + C(a)", "'a' is a number and a category"),
+        ("C(y) ~ a", "one column stands before"),
+        ("y ~ C(a", r"cannot read '\(a'"),
+        ("y ~ C(a + b)", r"cannot read '\(a \+ b\)'"),
     ],
 )
 def test_nonsense_is_answered(text: str, said: str) -> None:

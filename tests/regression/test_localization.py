@@ -150,3 +150,55 @@ def test_the_response_is_the_overlap() -> None:
         localization_models(cal.demo_cohort(), "mislabels", "area ~ size")
     with pytest.raises(cal.InputError, match="missing-column"):
         localization_models(cal.demo_cohort(), "mislabels", "~ colour")
+
+
+def aged_cohort(ages: list[str]) -> Cohort:
+    """One box in every image of a patient, predicted the worse the older the patient is; ages are
+    text, as tables of images have them.
+    """
+    references, predictions = [], []
+    for k, age in enumerate(ages):
+        box, who = [[0, 0, 100, 100]], {"patient": k, "centre": k % 7, "image_id": str(k)}
+        references.append({"boxes": box, "labels": [0], "age": age, **who})
+        width = 90 - float(age) / 4 + k * k % 5
+        predicted = [[0, 0, width, 100]]
+        predictions.append({"boxes": predicted, "labels": [0], "scores": [0.9], "image_id": str(k)})
+    return Cohort.from_arrays(references, predictions, classes=("a",))
+
+
+def test_a_column_of_images_whose_cells_are_numbers_is_a_number() -> None:
+    cohort = aged_cohort([str(20 + k) for k in range(40)])
+    fit = localization_models(cohort, "model", "iou ~ age", ["patient"]).best
+    assert [c.name for c in fit.coefficients] == ["intercept", "age"]
+    assert fit["age"].value == pytest.approx(-1 / 400, rel=0.2)
+    assert not [note for note in fit.notes if "levels" in note]
+
+
+def test_numbers_can_be_declared_as_categories_and_too_many_are_noted() -> None:
+    decades = aged_cohort([str(10 * (2 + k % 4)) for k in range(40)])
+    fit = localization_models(decades, "model", "iou ~ C(age)", ["patient"]).best
+    assert [c.name for c in fit.coefficients] == ["intercept", "age[30]", "age[40]", "age[50]"]
+    table = reference_table(decades, "model")
+    means = {age: table["iou"][table["age"] == age].mean() for age in ("20", "50")}
+    assert fit["age[50]"].value == pytest.approx(means["50"] - means["20"])
+    assert not [note for note in fit.notes if "levels" in note]
+    years = aged_cohort([str(20 + k % 13) for k in range(60)])
+    notes = localization_models(years, "model", "iou ~ C(age)", ["centre"]).best.notes
+    assert (
+        "age is a category with 13 levels, each with an effect of its own; "
+        "write age instead of C(age) for one slope"
+    ) in notes
+    texts = [f"device {k % 13}" for k in range(60)]
+    table = {"iou": np.arange(60.0) % 7, "device": texts, "centre": np.arange(60) % 9}
+    notes = cal.mixed_model(table, "iou ~ device", ["centre"]).notes
+    assert "name it as a group" in " ".join(notes)
+
+
+def test_names_stay_names_even_if_they_are_numbers_or_some_cells_are_not() -> None:
+    cohort = aged_cohort([str(20 + k) for k in range(40)])
+    fit = localization_models(cohort, "model", "iou ~ centre", ["patient"]).best
+    assert [c.name for c in fit.coefficients][1:] == [f"centre[{k}]" for k in range(1, 7)]
+    ages = [str(20 + k % 14) for k in range(60)]
+    table = reference_table(aged_cohort(ages), "model") | {"age": np.array(["old", *ages[1:]])}
+    notes = cal.mixed_model(table, "iou ~ age", ["centre"]).notes
+    assert "age is a category with 15 levels" in " ".join(notes)

@@ -284,10 +284,7 @@ def test_marks_are_explained_below_their_table(text):
         r"<strong>AP@0.5 per class</strong>.*?</table></div>(<p.*?</p>)*", text, re.DOTALL
     )[0]
     assert re.search(r"<small>\[0\.\d{3}, 1\.000\]\*</small>", table)
-    said = (
-        "few patients are in error, or nearly all: a score interval, which counts patients and "
-        "objects"
-    )
+    said = "few patients are in error, or nearly all: an interval that counts patients and objects"
     assert f'<p class="note">* {said}</p>' in table
 
 

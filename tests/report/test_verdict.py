@@ -54,7 +54,8 @@ def test_equal_models_are_called_equal():
     cohort = replace(cohort, models={"A": cohort.models["A"], "B": cohort.models["A"]})
     found = said_of(cal.evaluate(cohort, QUICK))
     assert found.first.startswith(
-        "A and B find equally many references at one false alarm per image"
+        "A and B find equally many references at one false alarm per image; "
+        "no interval: all bootstrap samples agree."
     )
     assert "The models do not differ in any headline metric." in found.further
 
@@ -79,7 +80,7 @@ def test_without_intervals_nothing_is_called_more_than_chance():
 
 def test_a_few_images_give_no_interval_and_the_reason():
     found = said_of(cal.evaluate(cohort_of({"A": 0.5, "B": 1.0}, n=4), QUICK))
-    assert "the difference was not tested (no interval: too few units)" in found.first
+    assert "the difference was not tested (no interval: too few images)" in found.first
 
 
 def test_models_without_scores_are_judged_by_the_headline():

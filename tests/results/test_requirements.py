@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,7 +70,12 @@ def test_a_limit_is_kept_by_the_bound_that_is_harder_to_keep(
         (
             {"low": None, "high": None, "reason": "too_few_units"},
             {},
-            "there is no interval: too few units",
+            "there is no interval: too few units; an interval needs 5 units",
+        ),
+        (
+            {"low": None, "high": None, "reason": "not_requested"},
+            {},
+            "there is no interval: not requested; evaluate without --no-ci",
         ),
         ({"low": None}, {}, "there is no interval"),
         ({}, {"min_units": 41}, "the estimate is based on 40 units (patient), 41 are required"),
@@ -76,7 +83,7 @@ def test_a_limit_is_kept_by_the_bound_that_is_harder_to_keep(
         ({}, {"min_references": 151}, "the estimate is based on 150 references, 151 are required"),
         ({}, {"level": 0.9}, "the interval has the level 0.95, 0.9 is required"),
         ({"level": None}, {"level": 0.9}, "the interval has the level None, 0.9 is required"),
-        ({"method": "clopper-pearson-units"}, {}, "too few units have an error"),
+        ({"method": "clopper-pearson-units"}, {}, "the stored bounds are not of AP50"),
         ({"low": 0.6, "high": 0.6}, {}, "the interval has no width"),
     ],
 )
@@ -156,6 +163,11 @@ def test_every_centre_is_judged() -> None:
     assert verdicts(found) == {"REQ-1": "not met"}
 
 
+def test_center_is_centre() -> None:
+    outcomes = judge(by_centre(0.6, 0.4), group={"center": "C2"}, at_least=0.5)
+    assert [(o.place, o.verdict) for o in outcomes] == [("ours, centre C2", "not met")]
+
+
 def test_one_centre_and_no_other() -> None:
     rows = [row(), *by_centre(0.6, 0.4), row(group={"centre": "C2", "size": "small"})]
     assert [o.row["group"] for o in judge(rows, group={"centre": "C2"}, at_least=0.5)] == [
@@ -195,8 +207,8 @@ def test_without_a_model_every_model_has_to() -> None:
         ({"metric": "FROC", "label": "*"}, "FROC has no values per class"),
         ({"group": {"centre": "C9"}}, "the evaluation has no centre 'C9'; known: C1, C2"),
         (
-            {"group": {"center": "*"}},
-            "the evaluation has no groups by center (--by center); known: centre",
+            {"group": {"site": "*"}},
+            "the evaluation has no groups by site (--by site); known: centre",
         ),
         ({"group": {"*": "*"}}, "the evaluation has no groups by * (--by *); known: centre"),
         (
@@ -242,6 +254,41 @@ def test_rows_of_a_real_evaluation_can_be_judged() -> None:
     assert (
         judge(rows, metric="AP@0.5", model="overpredicts", at_least=0.0)[0].verdict == "not shown"
     )
+
+
+def test_a_good_subgroup_is_shown_to_be_good() -> None:
+    """47 of 50 nodules are found, in as many patients: that shows a sensitivity of 0.6, and the
+    interval of the row is the one that counts.
+    """
+    references, predictions = [], []
+    for patient in range(50):
+        box = np.array([[0.0, 0.0, 10.0, 10.0]])
+        centre = "A"
+        references.append({"boxes": box, "labels": [0], "patient": patient, "centre": centre})
+        n = int(patient >= 3)
+        predictions.append({"boxes": box[:n], "labels": [0] * n, "scores": [0.9] * n})
+    cohort = cal.Cohort.from_arrays(references, predictions, classes=("nodule",))
+    evaluation = cal.evaluate(cohort, "overview", by=["centre"])
+    wanted = Requirement("R", "sensitivity@0.5", group={"centre": "A"}, at_least=0.6)
+    (outcome,) = evaluation.check(Requirements((wanted,)))
+    assert (outcome.verdict, outcome.row["value"]) == ("met", 0.94)
+    assert outcome.row["low"] == pytest.approx(0.834, abs=0.005)  # Wilson's interval: 0.838
+
+
+@pytest.mark.parametrize(
+    ("limit", "side"), [(80, "at_least"), (-0.1, "at_least"), (1.5, "at_most"), (100, "at_most")]
+)
+def test_a_limit_outside_the_range_is_an_error(limit: float, side: str) -> None:
+    wanted = Requirement("REQ-1", "AP50", **{side: limit})
+    with pytest.raises(InputError, match="from 0 to 1, the range of AP50") as refused:
+        check([row()], [wanted], bounds={"AP50": (0.0, 1.0)})
+    assert refused.value.rule == "limit-range"
+    percent = {80: "at_least = 0.8 is 80 %", 100: "at_most = 1 is 100 %"}
+    assert refused.value.hint == percent.get(limit, "")
+    assert check([row()], [Requirement("REQ-1", "AP50", at_least=1)], bounds={"AP50": (0.0, 1.0)})
+    rate = Requirement("REQ-1", "FP/image", at_most=-1)
+    with pytest.raises(InputError, match="a limit of at least 0, the range of FP/image"):
+        check([], [rate], bounds={"FP/image": (0.0, math.inf)})
 
 
 def test_the_worst_outcome_is_the_verdict() -> None:

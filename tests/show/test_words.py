@@ -50,6 +50,7 @@ def estimate(
 SURE = estimate(0.796, 0.881)
 BOUNDED = estimate(0.7, 1.0, "clopper-pearson-units")
 UNSURE = estimate(NAN, NAN, "none", "too_few_units")
+SAME = estimate(0.842, 0.842)
 
 
 @pytest.mark.parametrize(
@@ -114,8 +115,11 @@ UNSURE = estimate(NAN, NAN, "none", "too_few_units")
             value_in_words(BOUNDED, FAULTLESS),
             "0.84 (70 to 100 % of patients are without a fault, at 90 %)",
         ),
-        (share_in_words(UNSURE, FAULTLESS), "84 % (no interval: too few units)"),
-        (value_in_words(UNSURE, FAULTLESS), "0.84 (no interval: too few units)"),
+        (share_in_words(UNSURE, FAULTLESS), "84 % (no interval: too few patients)"),
+        (value_in_words(UNSURE, FAULTLESS), "0.84 (no interval: too few patients)"),
+        # Width 0, as results of before may have it, is no interval.
+        (value_in_words(SAME, FAULTLESS), "0.84 (no interval: all bootstrap samples agree)"),
+        (estimate_text(SAME), "0.842"),
         (reason_text("too_few_units"), "too few units"),
         (reason_text(None), ""),
         (count_text("image", 1), "1 image"),

@@ -118,7 +118,7 @@ def test_intervals_of_the_share_of_units_are_no_bars():
     same = cal.stability(
         np.tile(np.random.default_rng(0).random((1, 12, 9)), (3, 1, 1)), replicates=100
     )
-    assert same["APJ"].method == "score-t"
+    assert same["APJ"].method == "jeffreys-t"
     value, low, high = ends([same["APJ"]])
     assert (value.tolist(), high.tolist()) == ([1.0], [1.0])
     assert low[0] < 1.0

@@ -110,13 +110,15 @@ def test_few_units_have_no_interval_and_no_bootstrap_test(n):
     assert paired.judge(d, np.zeros((1, 1)), trades, units, 0.95).p[0] == 2.0 ** (1 - n)
 
 
-def test_equal_models_have_width_zero_with_a_flag():
+def test_equal_models_have_no_interval_of_width_zero():
     a = np.arange(12.0)
     replicates, trades = boot_of(a, a, images(12)), trades_of(a, a, images(12))
     for given in (None, trades):
         found = paired.judge(np.zeros(1), replicates, given, images(12), 0.95)
-        assert (found.intervals[0].low, found.intervals[0].high) == (0.0, 0.0)
-        assert "identical_units" in found.intervals[0].flags
+        interval = found.intervals[0]
+        assert np.isnan([interval.low, interval.high, *interval.percentile]).all()
+        assert (interval.method, interval.reason) == ("none", "constant_input")
+        assert "identical_units" in interval.flags
         assert found.p.tolist() == [1.0]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.training.plan import TrainingPlan, plans, read_plans
+from calipers.training.training_plan import TrainingPlan, plans, read_plans
 from training.needs import NEEDS_TORCH
 
 torch = pytest.importorskip("torch", reason=NEEDS_TORCH)

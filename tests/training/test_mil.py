@@ -9,7 +9,7 @@ import calipers as cal
 from calipers.training.canvases import Canvases
 from calipers.training.data import open_images
 from calipers.training.frames import prepare
-from calipers.training.plan import TrainingPlan
+from calipers.training.training_plan import TrainingPlan
 from training import layouts
 from training.needs import NEEDS_TORCH
 
@@ -49,7 +49,7 @@ def made(frames, plan=PLAN, boxed=None, validation=()):
 def test_it_learns_where_the_bars_stand_from_labels_of_whole_images(frames, tmp_path):
     task = made(frames, validation=range(140, 160))
     history = fit(task, PLAN, np.arange(140), tmp_path, identity="x", seed=0)
-    assert history.epochs[-1].validation["auc"] > 0.9
+    assert history.epochs[-1].validation["AUC"] > 0.9
     test = np.arange(160, 200)
     maps, order = maps_of(task.network, frames, test, 16, CPU)
     positive = frames.images.positive[test]
@@ -111,7 +111,7 @@ def test_activity_is_penalised_as_in_keras(frames):
 
 def test_validation_without_two_kinds_is_the_loss(frames):
     numbers = made(frames, validation=[0, 2, 4]).validate()
-    assert "auc" not in numbers
+    assert "AUC" not in numbers
     assert numbers["score"] == -numbers["loss"]
     assert made(frames).validate() == {}
 

@@ -387,10 +387,10 @@ def _criterion_remarks(table: Ratings, decisions: Sequence[Decision], how: Resam
 def in_words(flags: Sequence[str], unit: str, n_units: int) -> list[str]:
     """Return one sentence for every flag of the intervals."""
     sentences = {
-        "few_units": f"some values are based on few units ({n_units} {plural(unit)} in total): "
-        "their intervals are rough",
-        "few_errors": "where fewer than 5 units show an error, the interval is a score interval "
-        "that counts units (score-t, marked * in tables)",
+        "few_units": f"some values come from fewer than 10 of the {n_units} {plural(unit)}: their "
+        "intervals are rough",
+        "few_errors": "where fewer than 5 units show an error, the interval counts units and "
+        "ratings (jeffreys-t, marked * in tables)",
         "identical_units": "where all units are alike, their number alone makes the interval "
         "(marked § in tables)",
     }

@@ -95,7 +95,7 @@ def rating_estimates(
     # 500 simulations although many replicates lay at 1.
     are_shares = all(entry.n_error is not None for entry in support)
     column = Column(
-        values, replicates, counts, support, bounds=bounds, method=method, score=are_shares
+        values, replicates, counts, support, bounds=bounds, method=method, few_form=are_shares
     )
     result = column_estimates(column, how.units, how.level, amend)
     flags: set[str] = set()

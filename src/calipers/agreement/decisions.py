@@ -596,7 +596,7 @@ def _area_differences(
             difference, difference_replicates, [support], level=how.level, bounds=INFINITE
         )[0]
         p = NAN
-        if not interval.reason:
+        if interval.testable:
             p = float(bootstrap_p(difference, difference_replicates, support.n_units)[0])
         yield CriterionDifference(
             metric="AUROC",

@@ -17,18 +17,18 @@ from calipers.cli.options import (
     force_option,
     jobs_option,
     metric_names,
-    named_files,
+    metrics_option,
     output_file_option,
     output_options,
     preset_option,
     protocol_level_option,
     protocol_option,
     protocol_seed_option,
-    reading_arguments,
     reading_options,
     replicates_option,
     strata_option,
 )
+from calipers.cli.sources import source_of
 from calipers.errors import UsageError
 from calipers.results.comparison import Comparison
 from calipers.results.files import check_file
@@ -42,14 +42,12 @@ MOST_SENTENCES = 12  # a screen of them; --json has all
 
 @click.command()
 @click.argument("references", metavar="REFS")
-@click.argument("predictions", metavar="PREDS PREDS...", nargs=-1, required=True)
+@click.argument("predictions", metavar="[PREDS PREDS...]", nargs=-1)
 @output_file_option("Also write the JSON document to a new file.")
 @preset_option("Preset as for evaluate. Default: coco.")
 @protocol_option()
-@click.option(
-    "--metrics",
-    metavar="A,B,...",
-    help="Metrics to compare, or all. Default: the headline of the protocol.",
+@metrics_option(
+    "Metrics to compare, such as AP@0.4,F1@0.5, or all. Default: the headline of the protocol."
 )
 @click.option(
     "--margin",
@@ -96,36 +94,32 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
     """Compare models on the same images: differences with intervals and tests, and a ranking.
 
     PREDS are files, or name=file to name a model; all pairs are compared. Differences are paired,
-    because all models saw the same patients (or images).
+    because all models saw the same patients (or images). REFS may also be a folder that evaluate -o
+    or maps -o wrote, alone or with others of the same references, or a folder of volumes with
+    folders of score maps as PREDS.
 
     \b
     calipers compare refs.json ours=a.json theirs=b.json --preset overview --metrics AP@0.5,F1@0.5
     --margin 0.02
+    calipers compare results
     """
-    from calipers.evaluation.compare import chosen_metrics
+    from calipers.evaluation.compare import reader_sentences
     from calipers.evaluation.evaluate import evaluate
-    from calipers.io.read import read
 
-    files = named_files(predictions)
-    if len(files) < 2:
-        raise UsageError(
-            "compare needs the predictions of two or more models; use calipers evaluate for one"
-        )
-    protocol = chosen_protocol(options)
+    source = source_of(references, predictions, options["readers"])
+    protocol = chosen_protocol(options, source.protocol)
     names, margin = metric_names(options["metrics"]), _margin(options["margin"])
+    metrics = [] if names in (None, ["all"]) else list(names or [])
     # Unknown names are reported before anything is read.
-    chosen_metrics(protocol, names)
-    if options["rank"]:
-        chosen_metrics(protocol, [options["rank"]])
+    protocol = protocol.including([*metrics, *([options["rank"]] if options["rank"] else [])])
     if options["output"] is not None:
         others = [options[key] for key in ("groups", "protocol") if options[key]]
-        inputs = (references, *files.values(), *others)
-        check_file(options["output"], force=options["force"], inputs=inputs)
+        check_file(options["output"], force=options["force"], inputs=(*source.inputs, *others))
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
-    cohort = read(references, files, **reading_arguments(options))
+    cohort = source.cohort(protocol, options)
     narrator.say(
-        f"{cohort.n_images} images, {len(cohort.references)} references, {len(files)} models; "
-        f"protocol {protocol.name}"
+        f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.models)} "
+        f"models; protocol {protocol.name}"
     )
     evaluation = evaluate(cohort, protocol, seed=options["seed"], ci=False, jobs=options["jobs"])
     comparison = evaluation.compare(
@@ -136,7 +130,10 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
         per_class=options["per_class"],
         progress=narrator.steps("resampling"),
     )
-    _finish(_with_ranking(comparison, evaluation, names, options), narrator, options)
+    yardstick = margin if isinstance(margin, float) else None
+    sentences = reader_sentences(evaluation, yardstick)
+    result = _with_ranking(comparison, evaluation, names, options)
+    _finish(result, sentences, narrator, options)
 
 
 def _with_ranking(
@@ -173,8 +170,10 @@ def _margin(text: str | None) -> float | dict[str, float] | None:
     return numbers.get("", numbers)
 
 
-def _finish(comparison: Any, narrator: Narrator, options: dict[str, Any]) -> None:
-    """Write and print the result."""
+def _finish(
+    comparison: Any, sentences: list[str], narrator: Narrator, options: dict[str, Any]
+) -> None:
+    """Write and print the result; ``sentences`` are on models and readers."""
     narrator.warn(comparison.warnings)
     if options["output"]:
         from calipers.results.files import write_atomically
@@ -184,6 +183,7 @@ def _finish(comparison: Any, narrator: Narrator, options: dict[str, Any]) -> Non
         click.echo(comparison.to_json())
     else:
         print_comparison(comparison)
+        print_lines(sentences)
     if options["output"]:
         narrator.say(f"written: {options['output']}")
 

@@ -39,13 +39,16 @@ from calipers.cli.options import (
     picture_options,
     reading_arguments,
     reading_options,
+    with_named_metrics,
     writing_options,
 )
 from calipers.errors import CalipersError, InputError, UsageError
 from calipers.results.files import check_file, check_folder
-from calipers.show.terminal import Narrator, error_text, one_line, printable
+from calipers.show.terminal import Narrator, error_text, one_line, print_lines, printable
 from calipers.show.words import interval_text, number_text
 
+EACH = "each"  # of --readers: every reader is the reference in turn
+READER_METRICS = "F1@0.5,sensitivity@0.5,PPV@0.5,FP/image@0.5"  # readers have no scores
 LEVELS = click.Choice(["warning", "error"])  # at which `inspect` fails
 USUAL_LEVEL = 0.95  # a requirement that is met at a lower level deserves a warning
 STYLES = {"met": "green", "not met": "bold red", "not shown": "bold yellow"}
@@ -66,7 +69,8 @@ if TYPE_CHECKING:
 @click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
 @evaluation_options(
     "coco (default), overview, rodeo, chestxray8, endocv2021, endocv2022, endovis2015, giana2017, "
-    "giana2018, giana2021, lard, luna16, oms, picai, polyp-clinical, tide, voc2007, voc2012."
+    "giana2018, giana2021, lard, luna16, node21, oms, picai, polyp-clinical, rsna2018, tide, "
+    "voc2007, voc2012."
 )
 @click.option(
     "--multiverse",
@@ -102,11 +106,10 @@ def run_evaluate(
     from calipers.io.read import read
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
-    protocol, pictures, part = (
-        chosen_protocol(options),
-        chosen_pictures(options),
-        chosen_part(options),
-    )
+    if options["readers"] == EACH:
+        for_readers(options)
+    protocol = with_named_metrics(chosen_protocol(options), options["metrics"])
+    pictures, part = chosen_pictures(options), chosen_part(options)
     for name in ("multiverse", "stability"):
         if options[name] and (not options["output"] or len(predictions) < 2):
             raise UsageError(
@@ -125,7 +128,7 @@ def run_evaluate(
         from calipers.pictures.files import PictureFiles
 
         # A folder without the pictures is reported before the work, not after it.
-        PictureFiles.of(Path(options["images"]), cohort)
+        PictureFiles.of(Path(pictures["images"]), cohort)
     narrator.say(
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} "
         f"classes; protocol {protocol.name}"
@@ -175,6 +178,13 @@ def run_evaluate(
     show(evaluation, narrator, options)
 
 
+def for_readers(options: dict[str, Any]) -> None:
+    """Fill in what suits readers as references in turn: a row per reader, metrics without ranks."""
+    options["by"] = tuple(dict.fromkeys((*options["by"], "reader")))
+    if not (options["preset"] or options["protocol"] or options["metrics"]):
+        options["preset"], options["metrics"] = "overview", READER_METRICS
+
+
 def chosen_pictures(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of the page; without a folder there is no page."""
     if not options["output"]:
@@ -193,9 +203,11 @@ def show(evaluation: Any, narrator: Narrator, options: dict[str, Any]) -> None:
     if options["as_json"]:
         click.echo(evaluation.to_json())
     else:
+        from calipers.evaluation.compare import reader_sentences
         from calipers.evaluation.tables import print_evaluation
 
         print_evaluation(evaluation)
+        print_lines(reader_sentences(evaluation))
     if options["output"]:
         narrator.say(f"page: {Path(options['output']) / 'report.html'}")
 
@@ -317,6 +329,11 @@ def _repair(checkup: Checkup, options: dict[str, Any]) -> None:
     "--predictions", metavar="PREDS", help="Convert these predictions instead of the references."
 )
 @writing_options("OUTPUT")
+@click.option(
+    "--integer-ids",
+    is_flag=True,
+    help="COCO for other tools: images are numbered, with their id as file_name.",
+)
 @reading_options
 @output_options
 def convert(references: str, output: str, **options: Any) -> None:
@@ -345,7 +362,14 @@ def convert(references: str, output: str, **options: Any) -> None:
         check_file(output, force=options["force"], inputs=inputs)
     cohort = read(references, prediction_files, **reading_arguments(options))
     what = next(iter(prediction_files), "references")
-    write(cohort, target, what=what, format=options["to"], box_format=options["to_box_format"])
+    write(
+        cohort,
+        target,
+        what=what,
+        format=options["to"],
+        box_format=options["to_box_format"],
+        integer_ids=options["integer_ids"],
+    )
     table = cohort.models[what] if prediction_files else cohort.references
     notes = [*cohort.intake.notes, *left_out(table, format_name)]
     notes += lost_in_folder(cohort, table, format_name)
@@ -385,14 +409,15 @@ def check(evaluation: str, requirements: str, junit: str | None, as_json: bool, 
     if junit is not None:
         _check_target(junit)
     try:
-        evaluation_rows = read_stored(evaluation)
+        stored = read_stored(evaluation)
         criteria = Requirements.load(requirements)
+        rows, notes = _rows_with_intervals(stored, Path(evaluation))
+        outcomes = judge(rows, criteria, bounds=_metric_bounds(stored))
     except CalipersError as error:
         if junit is not None:  # last week's verdict must not stay there as if it were today's
             _write(junit, junit_of_error(error_text(error), suite=requirements))
         raise
-    outcomes = judge(evaluation_rows.rows, criteria)
-    document = _document(evaluation_rows, criteria, outcomes)
+    document = _document(stored, criteria, outcomes, notes)
     if junit is not None:
         _write(junit, _junit(document, outcomes))
     narrator = Narrator(quiet=quiet or as_json)
@@ -408,8 +433,53 @@ def check(evaluation: str, requirements: str, junit: str | None, as_json: bool, 
     return int(counts["met"] < counts["requirements"])
 
 
+def _metric_bounds(stored: Stored) -> dict[str, tuple[float, float]]:
+    """Return between which values the metrics lie; nothing of a protocol that is not ours."""
+    from calipers.evaluation.protocol import Protocol
+
+    try:
+        return Protocol.from_dict(stored.protocol, file=stored.file).bounds
+    except CalipersError:
+        # Rows of another tool are judged too; only their ranges are unknown.
+        return {}
+
+
+def _rows_with_intervals(
+    stored: Stored, folder: Path
+) -> tuple[Sequence[Mapping[str, Any]], list[str]]:
+    """Return the rows with an interval of the metric where version 0.1 stored another one.
+
+    Such rows are computed again from the cohort in the folder, and a note says so.
+    """
+    from calipers.evaluation.saved import rows_of_now
+    from calipers.results.requirements import SHARE_OF_UNITS
+
+    n_other = sum(row["method"] == SHARE_OF_UNITS for row in stored.rows)
+    if not n_other or not stored.vouched or not folder.is_dir():
+        return stored.rows, []
+    try:
+        now = {_row_key(row): row for row in rows_of_now(folder)}
+    except CalipersError:
+        # A folder without its cohort: the rows stay as they are, and are not shown.
+        return stored.rows, []
+    rows = []
+    for row in stored.rows:
+        is_other = row["method"] == SHARE_OF_UNITS
+        rows.append(now[_row_key(row)] if is_other else row)
+    note = (
+        f"{n_other} rows have bounds of the share of units without error, as version 0.1 wrote "
+        "them; their intervals were computed again from the folder by the rules of now"
+    )
+    return rows, [note]
+
+
+def _row_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    group = tuple((row["group"] or {}).items())
+    return row["model"], row["metric"], row["class"], group
+
+
 def _document(
-    stored: Stored, criteria: Requirements, outcomes: Sequence[Outcome]
+    stored: Stored, criteria: Requirements, outcomes: Sequence[Outcome], notes: Sequence[str]
 ) -> dict[str, Any]:
     """Return the JSON document of the contract ``calipers.check/1``."""
     from calipers import __version__
@@ -419,7 +489,7 @@ def _document(
     counts = {"requirements": len(requirement_verdicts)}
     for verdict in VERDICTS:
         counts[verdict.replace(" ", "_")] = requirement_verdicts.count(verdict)
-    warnings = []
+    warnings = list(notes)
     if not stored.vouched:
         warnings.append(
             "there is no run.json beside the evaluation: its numbers cannot be verified"
@@ -533,19 +603,24 @@ def _cells(outcome: Outcome) -> tuple[str, str, str]:
         f"n = {row['n_units']} ({row['unit']}), {row['n_images']} images, {row['n_references']} "
         f"references"
     )
+    if _has_interval(row):
+        numbers += f"; {row['method']}"
     return one_line(outcome.place), _estimate_text(row), one_line(numbers)
 
 
-def _estimate_text(row: Mapping[str, Any]) -> str:
+def _has_interval(row: Mapping[str, Any]) -> bool:
+    """Return whether a row has an interval of its metric; one on error-free units is none."""
     from calipers.results.requirements import SHARE_OF_UNITS
 
+    bounds_known = row["low"] is not None and row["high"] is not None
+    return bounds_known and row["method"] != SHARE_OF_UNITS
+
+
+def _estimate_text(row: Mapping[str, Any]) -> str:
     if row["value"] is None:
         return "undefined"
     value = number_text(row["value"])
-    # A bound on the share of units without error is no interval of the value beside it.
-    if row["low"] is None or row["high"] is None or row["method"] == SHARE_OF_UNITS:
-        return value
-    return f"{value} {interval_text(row['low'], row['high'])}"
+    return f"{value} {interval_text(row['low'], row['high'])}" if _has_interval(row) else value
 
 
 def _markup_safe(text: str) -> str:

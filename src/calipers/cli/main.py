@@ -51,11 +51,11 @@ VERBS = {
     ),
     "train": (
         "calipers.cli.training:train",
-        "train networks that mark where a finding is",
+        "train networks that mark where a finding is, or detectors",
     ),
     "predict": (
         "calipers.cli.training:predict",
-        "write the maps of trained networks, for stability",
+        "write the maps or boxes of trained networks",
     ),
     "stability": (
         "calipers.cli.stability:stability",

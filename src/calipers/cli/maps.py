@@ -43,6 +43,7 @@ from calipers.cli.options import (
     output_options,
     page_options,
     score_tables,
+    with_named_metrics,
 )
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.heatmaps.files import size_of
@@ -173,7 +174,8 @@ def run_maps(
             f"--threshold cuts objects out of maps of scores; --predictions {options['kind']} "
             "has objects already"
         )
-    protocol = with_settings(chosen_protocol(options, "anomaly"), options)
+    protocol = with_named_metrics(chosen_protocol(options, "anomaly"), options["metrics"])
+    protocol = with_settings(protocol, options)
     folders, part = named_files(predictions), chosen_part(options)
     if options["output"] is not None:
         others = [options[name] for name in ("groups", "images") if options[name]]
@@ -187,6 +189,7 @@ def run_maps(
         groups=options["groups"],
         pattern=options["pattern"],
         reference_pattern=options["reference_pattern"],
+        image_pattern=options["image_pattern"],
         missing=options["missing"],
         resize=options["resize"],
         channel=options["channel"],
@@ -229,6 +232,11 @@ def run_maps(
             by=tuple(dict.fromkeys(options["by"])),
         )
         narrator.warn(evaluation.warnings)
+        if options["missing"] == "empty":
+            for file in evaluation.cohort.intake.files:
+                if file.assumed_empty is not None:
+                    counts = f"{file.read} maps read, {file.used} used, {file.assumed_empty}"
+                    narrator.say(one_line(f"{file.role}: {counts} assumed empty"))
         if options["output"]:
             pictures = {
                 "pictures": not options["no_images"] and not options["redact"],
@@ -273,7 +281,7 @@ def print_plan(samples: Any, protocol: Any, meaning: dict[str, Any], options: An
     cost = cost_of(samples, protocol, **meaning, measured=True)
     jobs, seconds = options["jobs"], cost.seconds or 0.0
     document = {
-        "schema": "calipers.plan/1",
+        "schema": "calipers.cost/1",
         "samples": cost.n_samples,
         "models": cost.n_models,
         "file_bytes": cost.file_bytes,

@@ -164,6 +164,11 @@ def page_options(images: str, redact: str) -> Callable[[F], F]:
     """Add the options that say which pictures and names the page shows."""
     options = (
         images_option(images),
+        click.option(
+            "--image-pattern",
+            metavar="NAMES",
+            help="Names of the files in --images, such as {name}_ct.nii.gz.",
+        ),
         click.option("--no-images", is_flag=True, help="Write the page without pictures."),
         click.option("--redact", is_flag=True, help=redact),
     )
@@ -175,6 +180,13 @@ def connectivity_option(part: str, default: str | None = None) -> Callable[[F], 
     kinds = click.Choice(["full", "edges", "faces"])
     text = f"Which neighbours belong to one {part} (full)."
     return click.option("--connectivity", type=kinds, default=default, help=text)
+
+
+def metrics_option(
+    help: str = "Metrics instead of those of the protocol, such as AP@0.4,FROC@1,F1@0.5.",
+) -> Callable[[F], F]:
+    """Declare --metrics: names of the protocol, or what a name says."""
+    return click.option("--metrics", metavar="A,B,...", help=help)
 
 
 def writing_options(target: str) -> Callable[[F], F]:
@@ -238,8 +250,9 @@ def reading_options(function: F) -> F:
             "format_",
             metavar="NAME",
             help="coco, csv, cvat, deeplesion, dicom-sr, grand-challenge, label-studio, "
-            "label-volumes, labelme, lard, luna16, nih, node21, openimages, parquet, rsna, siim, "
-            "vindr, voc, voc-results, yolo, or a format of another package. Default: detected.",
+            "label-volumes, labelme, lard, lidc, luna16, nih, nndetection, node21, openimages, "
+            "parquet, polypgen, rsna, siim, torchvision, ultralytics, vindr, voc, voc-results, "
+            "yolo, or a format of another package. Default: detected.",
         ),
         click.option("--box-format", metavar="NAME[,NAME]", help=formats),
         click.option("--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns),
@@ -285,7 +298,7 @@ def reading_options(function: F) -> F:
         click.option(
             "--readers",
             metavar="RULE",
-            help="Several readers of one image: any, majority, or the name of one.",
+            help="Several readers of one image: any, majority, each (in turn), or the name of one.",
         ),
         click.option(
             "--reader-overlap",
@@ -346,6 +359,7 @@ def evaluation_options(presets: str) -> Callable[[F], F]:
         output_folder_option("Folder for JSON, tables and the page; must be new or empty."),
         preset_option(presets),
         protocol_option(),
+        metrics_option(),
         cluster_option(),
         strata_option,
         click.option("--by", metavar="COLUMNS", multiple=True, help=of_by),
@@ -389,7 +403,12 @@ def picture_arguments(options: dict[str, Any], output: Path | None) -> dict[str,
     """Take the options of pictures as keywords of `Evaluation.report`; ``output`` is the folder
     that is written to.
     """
-    images = options["images"]
+    images, pattern = options["images"], options["image_pattern"]
+    if pattern is not None and (images is None or "{name}" not in pattern):
+        raise UsageError(
+            "--image-pattern says how files in --images DIR are called, with {name} in place of "
+            "the name of the image: give both"
+        )
     if images is not None:
         if options["no_images"]:
             raise UsageError("--images and --no-images exclude each other")
@@ -403,6 +422,8 @@ def picture_arguments(options: dict[str, Any], output: Path | None) -> dict[str,
             raise InputError(
                 "an output that is not an input", rule="output-in-input", file=images, hint=hint
             )
+        if pattern is not None:
+            images = str(Path(images) / pattern)
     pictures = not options["no_images"] and not options["redact"]
     return {"images": images, "pictures": pictures, "redact": options["redact"]}
 
@@ -452,7 +473,7 @@ def score_tables(texts: Sequence[str]) -> str | dict[str, str] | None:
     return tables
 
 
-def chosen_protocol(options: dict[str, Any], default: str = "coco") -> Any:
+def chosen_protocol(options: dict[str, Any], default: Any = "coco") -> Any:
     """Return the protocol of the options; a preset and a file together are an error."""
     from calipers.evaluation.protocol import Protocol
 
@@ -466,6 +487,12 @@ def chosen_protocol(options: dict[str, Any], default: str = "coco") -> Any:
     if "cluster" in changes:
         changes["cluster"] = cluster_of(changes["cluster"])
     return replace(protocol, **changes) if changes else protocol
+
+
+def with_named_metrics(protocol: Any, text: str | None) -> Any:
+    """Return the protocol with the metrics that --metrics names, if it does."""
+    names = metric_names(text)
+    return protocol if names is None else protocol.with_metrics(names)
 
 
 def check_output(folder: str, force: bool, inputs: tuple[str, ...]) -> Path:

@@ -33,6 +33,7 @@ from calipers.cli.options import (
     replicates_option,
     seed_option,
 )
+from calipers.cli.sources import source_of
 from calipers.errors import InputError, UsageError
 from calipers.sensitivity.figures import sweep_figures
 from calipers.sensitivity.sweep import Sweep
@@ -47,7 +48,7 @@ NAMED = ("metric", "criterion")  # choices with an option of their own
 
 @click.command()
 @click.argument("references", metavar="REFS")
-@click.argument("predictions", metavar="PREDS PREDS...", nargs=-1, required=True)
+@click.argument("predictions", metavar="[PREDS PREDS...]", nargs=-1)
 @output_folder_option()
 @click.option(
     "--grid",
@@ -75,26 +76,25 @@ def multiverse(references: str, predictions: tuple[str, ...], **options: Any) ->
 
     All models are evaluated under every defensible configuration: a metric, a criterion, a
     threshold, and so on; configurations that cannot differ count once. PREDS are files, or
-    name=file to name a model.
+    name=file to name a model. REFS may also be a folder that evaluate -o or maps -o wrote.
 
     \b
     calipers multiverse refs.json ours=a.json theirs=b.json -o choices
     calipers multiverse refs.json a.json b.json --metric AP --metric F1 --criterion box-iou
     """
-    from calipers.io.read import read
+    from calipers.evaluation.protocol import Protocol
     from calipers.sensitivity.multiverse import multiverse as run
 
-    files = named_files(predictions)
-    if len(files) < 2:
-        raise UsageError("a multiverse compares models: give the predictions of two or more models")
+    source = source_of(references, predictions)
     grid, base = _grid(options)
     if options["output"] is not None:
         others = [options[key] for key in ("groups", "grid") if options[key]]
-        check_output(options["output"], options["force"], (references, *files.values(), *others))
+        check_output(options["output"], options["force"], (*source.inputs, *others))
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
-    cohort = read(references, files, **reading_arguments(options))
+    cohort = source.cohort(Protocol.load(source.protocol), options)
     narrator.say(
-        f"{cohort.n_images} images, {len(cohort.references)} references, {len(files)} models"
+        f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.models)} "
+        "models"
     )
     result = run(
         cohort,
@@ -166,7 +166,7 @@ OVER = (
     "threshold=0.1:0.9:0.1, criterion=box-iou,iop or position-noise.sigma=0:2:0.25; one or two of "
     "them."
 )
-METRIC = "A metric of the protocol. Default: those of its headline that the choice applies to."
+METRIC = "A metric, such as AP@0.4. Default: those of its headline that the choice applies to."
 ALWAYS = "A corruption that is always applied, after the others."
 
 
@@ -214,7 +214,7 @@ def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None
     over, files = choices_of(options["over"]), named_files(predictions)
     for name, values in over.items():
         check_choice(name, values)  # errors are reported before anything is read
-    protocol = chosen_protocol(options, default="overview")
+    protocol = chosen_protocol(options, default="overview").including(options["metrics"])
     metrics = chosen_metrics(protocol, options["metrics"], over)
     if options["output"] is not None:
         others = [options[key] for key in ("groups", "protocol") if options[key]]

@@ -45,15 +45,18 @@ def labels_option(function: Any) -> Any:
 
 @click.command()
 @click.argument("data", metavar="DATA")
-@click.option("--model", type=click.Choice(["mil"]), default="mil", help="What to train (mil).")
+@click.option(
+    "--model",
+    type=click.Choice(["mil", "detector"]),
+    help="mil: maps from labels of images; detector: boxes from boxes. Default: that of the plan.",
+)
 @output_folder_option("Folder for the run; must be new or empty. Required.")
 @labels_option
 @click.option("--target", metavar="CLASS", help="Class to find, if there are several.")
 @click.option(
     "--plan",
     metavar="NAME|FILE",
-    default="canvases",
-    help="canvases (default), xray-cardiomegaly-noisy-or, ..., or a TOML file.",
+    help="canvases (default), canvases-detector, endocv2022, xray-..., or a TOML file.",
 )
 @click.option(
     "--subsets",
@@ -96,6 +99,12 @@ def labels_option(function: Any) -> Any:
     help="Start all models alike, and add the mean of their weights as a model.",
 )
 @click.option(
+    "--ensemble",
+    metavar="NAME",
+    help="endocv2022: detectors on two folds, with light and heavy augmentation.",
+)
+@click.option("--external", metavar="DIR", help="Further training images, for a detector.")
+@click.option(
     "--canvases",
     metavar="N",
     type=click.IntRange(20, 1_000_000),
@@ -107,7 +116,7 @@ def labels_option(function: Any) -> Any:
 @jobs_option(THREADS)
 @output_options
 def train(data: str, **options: Any) -> None:
-    """Train networks that mark where a finding is, from labels of whole images.
+    """Train networks that mark where a finding is, or detectors.
 
     DATA is a folder of pictures with --labels, with a COCO file or other references in it, or of
     NIH ChestX-ray; a folder of idx files (MNIST), or the word digits: small characters on canvases,
@@ -116,16 +125,19 @@ def train(data: str, **options: Any) -> None:
     \b
     calipers train digits --subsets 5 -o runs
     calipers train xrays --labels labels.csv --plan xray-cardiomegaly-noisy-or -o runs
+    calipers train polyps --model detector --ensemble endocv2022 -o runs
     """
     _require_torch()
     from calipers.training.canvases import Canvases
-    from calipers.training.plan import TrainingPlan
     from calipers.training.train import run_tables
     from calipers.training.train import train as carry_out
+    from calipers.training.training_plan import TrainingPlan
 
     if options["output"] is None:
         raise UsageError("say where the run goes: -o DIR")
-    plan = TrainingPlan.load(options["plan"])
+    plan = TrainingPlan.load(_plan_name(data, options))
+    if options["model"] not in (None, plan.model):
+        raise UsageError(f"the plan {plan.name!r} is for --model {plan.model}")
     plan = plan.changed(**{name: options[name] for name in OF_PLAN})
     canvases = None
     if options["canvases"] is not None:
@@ -140,7 +152,7 @@ def train(data: str, **options: Any) -> None:
         data,
         options["output"],
         plan,
-        **{name: options[name] for name in (*names, "jobs", "resume")},
+        **{name: options[name] for name in (*names, "ensemble", "external", "jobs", "resume")},
         canvases=canvases,
         progress=narrator.whole(),
     )
@@ -151,6 +163,21 @@ def train(data: str, **options: Any) -> None:
     print_tables(run_tables(record))
     narrator.say(f"written: {options['output']}")
     narrator.say(f"next: calipers predict {options['output']} {data} -o maps")
+
+
+def _plan_name(data: str, options: dict[str, Any]) -> str:
+    """Return the plan: what the user names, or the usual one of the model."""
+    from pathlib import Path
+
+    from calipers.training.canvases import is_canvases
+
+    if options["plan"] is not None:
+        return str(options["plan"])
+    if options["model"] != "detector" and options["ensemble"] is None:
+        return "canvases"
+    folder = Path(data)
+    is_drawn = data == "digits" or (folder.is_dir() and is_canvases(folder))
+    return "canvases-detector" if is_drawn else "endocv2022"
 
 
 def _document(record: Any) -> dict[str, Any]:
@@ -176,7 +203,7 @@ def _document(record: Any) -> dict[str, Any]:
 @force_option("Allow a DIR that is not empty; maps in it are replaced.")
 @output_options
 def predict(run: str, images: str, **options: Any) -> None:
-    """Write the maps of the models of a run, in files that stability reads.
+    """Write the maps or boxes of the models of a run, in files that the other verbs read.
 
     RUN is a folder that train wrote. IMAGES are those of train, or any folder of pictures.
 
@@ -204,7 +231,8 @@ def predict(run: str, images: str, **options: Any) -> None:
         return
     which = "all" if result.part == "all" else f"the {result.part}"
     kinds = "" if result.n_positive is None else f", {result.n_positive} of them positive"
-    click.echo(f"Maps of {', '.join(result.models)} on {which} images: {result.n_images}{kinds}")
+    what = f"{result.kind.capitalize()} of {', '.join(result.models)}"
+    click.echo(f"{what} on {which} images: {result.n_images}{kinds}")
     narrator.say(f"written: {options['output']}")
     if result.next_command():
         narrator.say(f"next: {result.next_command()}")

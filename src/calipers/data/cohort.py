@@ -21,11 +21,16 @@ from calipers.arguments import names_fields
 from calipers.arrays import F64, I64, Column, joined
 from calipers.data.masks import check_array
 from calipers.data.objects import Objects, Predictions, References, image_indices
-from calipers.errors import InputError, UsageError, did_you_mean, several, shown, word
+from calipers.errors import InputError, UsageError, did_you_mean, several, shown, spelled, word
+from calipers.results.document import cohort_html
 
 if TYPE_CHECKING:
     from calipers.data.maps import Maps
 
+# Where every reader is the reference in turn: the readers as a model, and the column that says
+# which image the copies of an image are of. See `calipers.io.consensus`.
+OTHERS = "other readers"
+ORIGINAL = "original image"
 # `Cohort.group` accepts this name in every cohort, so no column may have it.
 UNIT = "image"
 
@@ -59,6 +64,15 @@ class Cohort:
                     location=f"maps of {name!r}",
                     value=evidence.n_images,
                 )
+
+    def __repr__(self) -> str:
+        models = ", ".join(f"{name} ({len(table)})" for name, table in self.models.items())
+        counts = f"{self.n_images} images, {len(self.references)} references"
+        size = f"{counts}, {len(self.classes)} classes"
+        return f"<Cohort: {size}; predictions of {models}>" if models else f"<Cohort: {size}>"
+
+    def _repr_html_(self) -> str:
+        return cohort_html(self)
 
     @property
     def n_images(self) -> int:
@@ -98,6 +112,7 @@ class Cohort:
         """Return an image-level column such as ``patient``."""
         if word("the group", name) == UNIT:
             return np.arange(self.n_images)
+        name = spelled(name, self.images.groups)
         if name not in self.images.groups:
             raise UsageError(
                 f"no group column {name!r}; {did_you_mean(name, [UNIT, *self.images.groups])}"
@@ -323,6 +338,8 @@ class FileIntake:
     sha256: str = ""
     bytes: int = 0
     notes: tuple[str, ...] = ()
+    # samples without a map of the model, which count as empty; None where no file can be missing
+    assumed_empty: int | None = None
 
     def __post_init__(self) -> None:
         # A bug of a reader, never a fault of the input: no record may be lost without a word.
@@ -333,6 +350,7 @@ class FileIntake:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the account for JSON output."""
+        assumed = {} if self.assumed_empty is None else {"assumed_empty": self.assumed_empty}
         return {
             "file": self.file,
             "role": self.role,
@@ -341,6 +359,7 @@ class FileIntake:
             "bytes": self.bytes,
             "read": self.read,
             "used": self.used,
+            **assumed,
             "quarantined": dict(self.quarantined),
             "notes": list(self.notes),
         }

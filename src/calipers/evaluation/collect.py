@@ -242,7 +242,7 @@ def matches_of(cohort: Cohort, view: View, evidence: Mapping[Key, Evidence], mod
 def _same_fates(view: View, other: View) -> bool:
     """Return whether two views decide the same fates, whatever the words for all sizes."""
     is_every_size = view.size[0] <= 0 and view.size[1] >= EVERY_SIZE
-    return is_every_size and view._replace(size=other.size) == other
+    return is_every_size and replace(view, size=other.size) == other
 
 
 def certainty_of(protocol: Protocol, *, ci: bool) -> Certainty:

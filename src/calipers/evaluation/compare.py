@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from calipers.arrays import F64
+from calipers.data.cohort import ORIGINAL, OTHERS
 from calipers.errors import UsageError, did_you_mean
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation, cohort_counts
@@ -26,7 +27,7 @@ from calipers.metrics.base import Evidence, Metric
 from calipers.results.comparison import Comparison, Difference, smallest_p
 from calipers.results.estimate import Estimate
 from calipers.show.differences import Manner, describe
-from calipers.show.words import plural
+from calipers.show.words import interval_text, number_text, plural, signed_text
 from calipers.statistics import comparison as paired
 from calipers.statistics.comparison import CORRECTIONS, adjusted
 from calipers.statistics.intervals import FEW_UNITS, FEWEST_UNITS, Interval, check_replicates
@@ -295,10 +296,7 @@ class _ComparisonWork:
         margin = self._margin(name)
         if margin is None:
             return None
-        low, high = interval.low, interval.high
-        if "identical_units" in interval.flags:
-            low, high = math.nan, math.nan  # a width of zero is no certainty, and decides nothing
-        return paired.against_margin(low, high, margin, higher_is_better=higher)
+        return paired.against_margin(interval.low, interval.high, margin, higher_is_better=higher)
 
     def _estimate(self, value: float, interval: Interval, counts: tuple[int, int, int]) -> Estimate:
         units = (self.units.name, self.units.number)
@@ -521,3 +519,65 @@ def _hopeless(c: Comparison, units: Units) -> Iterator[str]:
             f"{scarce} are too few for {tests}: the smallest p value of a {test}, {least:.2g}, "
             f"is {min(1.0, c.family * least):.2g} after Holm if it comes first. {remedy}"
         )
+
+
+def yardstick_metric(protocol: Protocol) -> str | None:
+    """Return the metric by which models and readers are compared, None if there is none.
+
+    Readers have no scores, so it must not rank; and it must punish misses and false alarms alike,
+    which F1 does.
+    """
+    for metric in protocol.compile():
+        both_sides = getattr(metric, "judged", ()) == ("references", "predictions")
+        for name in metric.facts.names:
+            if both_sides and not metric.facts.ranks and not metric.facts.lower_is_better(name):
+                return name
+    return None
+
+
+def reader_sentences(evaluation: Evaluation, margin: float | None = None) -> list[str]:
+    """Return, for every model, whether it agrees with the readers as they agree with each other.
+
+    Only for cohorts in which every reader is the reference in turn (``readers="each"``), else
+    nothing. A model agrees *as well as* readers do only if the interval of the difference rules out
+    a deficit of ``margin``, and *better* only if it rules out none at all.
+    """
+    if OTHERS not in evaluation.models or ORIGINAL not in evaluation.cohort.images.groups:
+        return []
+    metric = yardstick_metric(evaluation.protocol)
+    if metric is None:
+        return ["No metric of the protocol suits readers, who have no scores: add F1@0.5."]
+    sentences = []
+    for model in evaluation.models:
+        if model != OTHERS:
+            row = compare(evaluation, model, OTHERS, metrics=[metric]).rows[0]
+            sentences.append(_reader_sentence(model, row, margin))
+    return sentences
+
+
+def _reader_sentence(model: str, row: Difference, margin: float | None) -> str:
+    values = (
+        f"{row.metric} {number_text(row.value_a)} of {model} against the readers, "
+        f"{number_text(row.value_b)} of the readers against each other"
+    )
+    e = row.estimate_for(model)
+    if math.isnan(e.low):
+        return f"{values}; without an interval of the difference nothing more can be said."
+    interval = interval_text(e.low, e.high, signed_text)
+    values = f"{values}; difference {signed_text(e.value)} {interval}"
+    if e.low > 0:
+        return f"{model} agrees with the readers better than they agree with each other: {values}."
+    if e.high < 0:
+        return (
+            f"{model} agrees with the readers less well than they agree with each other: {values}."
+        )
+    if margin is not None and e.low > -margin:
+        return (
+            f"{model} agrees with the readers as well as they agree with each other, within a "
+            f"margin of {margin:g}: {values}."
+        )
+    missing = "a margin would be needed" if margin is None else f"the margin is {margin:g}"
+    return (
+        f"It is not shown that {model} agrees with the readers as well as they agree with each "
+        f"other ({missing}): {values}."
+    )

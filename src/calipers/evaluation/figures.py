@@ -196,9 +196,17 @@ def finding(shares: dict[str, float], where: str, of: str) -> str:
     ranking = best_first(shares)
     if not ranking:
         return "There is nothing to find: no references"
-    clauses = [f"{short_name(model)} finds {percent_text(share)}" for share, model in ranking[:3]]
-    more = f"; of {len(ranking)} models" if len(ranking) > 3 else ""
-    return f"{where}, {', '.join(clauses)} {of}{more}"
+    clauses = []
+    for share, model in ranking[:MOST_NAMED]:
+        clauses.append(f"{short_name(model)} finds {percent_text(share)}")
+    return f"{where}, {', '.join(clauses)} {of}{_of_how_many(ranking)}"
+
+
+def _of_how_many(ranking: Sequence[object]) -> str:
+    """Return how many models there are where a title names only the first of them."""
+    if len(ranking) <= MOST_NAMED:
+        return ""
+    return f"; of {len(ranking)} models"
 
 
 def reach(recalls: Sequence[float], estimates_along: list[Estimate]) -> float:
@@ -222,8 +230,9 @@ def precision_finding(recalls: dict[str, float]) -> str:
     clauses = []
     for recall, model in ranking[:MOST_NAMED]:
         clauses.append(f"{percent_text(recall)} ({short_name(model)})")
-    more = f"; of {len(ranking)} models" if len(ranking) > MOST_NAMED else ""
-    return f"Precision is one half or more up to a recall of {', '.join(clauses)}{more}"
+    recalls_reached = ", ".join(clauses)
+    more = _of_how_many(ranking)
+    return f"Precision is one half or more up to a recall of {recalls_reached}{more}"
 
 
 def _of_classes(evaluation: Evaluation) -> bool:
@@ -268,10 +277,14 @@ def _headline_in_words(evaluation: Evaluation, rows: Sequence[ForestRow]) -> str
         values = {}
         for model, mark in zip(evaluation.models, row.marks):
             values[model] = mark.value
-        clauses = [f"{two_decimals(value)} ({short_name(m)})" for value, m in best_first(values)]
-        if clauses:
-            more = f"; of {len(clauses)} models" if len(clauses) > MOST_NAMED else ""
-            return f"{row.name} is {', '.join(clauses[:MOST_NAMED])}{more}"
+        ranking = best_first(values)
+        # A metric that no model has a value of says nothing; the title takes the next one.
+        if not ranking:
+            continue
+        clauses = []
+        for value, model in ranking[:MOST_NAMED]:
+            clauses.append(f"{two_decimals(value)} ({short_name(model)})")
+        return f"{row.name} is {', '.join(clauses)}{_of_how_many(ranking)}"
     return "No headline metric has a value"
 
 

@@ -162,7 +162,7 @@ def thresholds(evaluation: Evaluation, *, models: Sequence[str] | None = None) -
     ranking = _ranking_of(evaluation)
     plans = []
     for level in levels:
-        plans.append(plan_of(view._replace(threshold=level), f"AP@{level:g}", **ranking))
+        plans.append(plan_of(replace(view, threshold=level), f"AP@{level:g}", **ranking))
     metric = AveragePrecision(plans)
     metric.facts = replace(metric.facts, per_class=False)  # only the mean over classes is drawn
     cohort = with_areas(evaluation.cohort, evaluation.protocol)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from calipers import registry
 from calipers.data.cohort import Cohort
-from calipers.errors import UsageError, did_you_mean
+from calipers.errors import UsageError, did_you_mean, spelled
 from calipers.evaluation.collect import (
     EVERY_SIZE,
     collect,
@@ -71,6 +71,7 @@ class Grouping:
             if name == "class" and not sign:
                 per_class = True
                 continue
+            name = spelled(name, ["size", *names])
             if name != "size" and name not in names:
                 nearest = did_you_mean(name, ["size", "class", *names])
                 raise UsageError(f"by: the {holders} have no column {name!r}; {nearest}")
@@ -92,8 +93,9 @@ def grouped(
     summaries = list(evaluation.groups)
     groupings = list(evaluation.groupings)
     present = {summary.by for summary in summaries}
-    for text in dict.fromkeys(canonical(entry) for entry in by):
-        grouping = Grouping.parse(text, evaluation.cohort.images.groups)
+    columns = evaluation.cohort.images.groups
+    for text in dict.fromkeys(canonical(entry, columns) for entry in by):
+        grouping = Grouping.parse(text, columns)
         if text in present:
             continue
         if not grouping.columns:
@@ -132,11 +134,14 @@ def _rows(evaluation: Evaluation, grouping: Grouping, progress: Progress | None)
     return tuple(sorted(rows, key=lambda row: (models[row.model], place[row.metric])))
 
 
-def canonical(text: str) -> str:
-    """Return a grouping in its one spelling: without blanks and repetitions of ``class``."""
+def canonical(text: str, columns: Collection[str] = ()) -> str:
+    """Return a grouping in its one spelling: without blanks and repetitions of ``class``, and with
+    the names that the columns have.
+    """
     names: list[str] = []
     for entry in text.split(","):
-        name = entry.strip()
+        name, sign, cuts = entry.strip().partition("=")
+        name = f"{spelled(name, columns)}{sign}{cuts}"
         if name != "class" or "class" not in names:
             names.append(name)
     return ",".join(names)

@@ -22,6 +22,8 @@ from calipers import registry
 from calipers.arguments import names_arguments
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.schema import (
+    GRAMMAR,
+    NAME,
     NO_LIMIT,
     SCHEMA,
     checked,
@@ -34,6 +36,7 @@ from calipers.kernels.assignment import CHOOSING_IN_TURN
 from calipers.kernels.resampling import check_seed
 from calipers.matching.matches import View
 from calipers.metrics.base import DERIVED_OPTION, MATCHING_OPTIONS, Facts, Metric, MetricPlan
+from calipers.metrics.metric_names import named_plan
 from calipers.results.toml import parse_toml, read_toml
 from calipers.statistics.intervals import check_level
 
@@ -136,7 +139,6 @@ class Protocol:
     def as_dict(self) -> dict[str, Any]:
         """Return the protocol for JSON output; infinities become null."""
         document = asdict(self)
-        document["matching"] = self.matching._asdict()
         document["metrics"] = [{"name": m.name, "kind": m.kind, **m.options} for m in self.metrics]
         document.pop("maps")
         if self.maps is not None:
@@ -176,6 +178,15 @@ class Protocol:
         """The names of the metrics whose values are whole numbers."""
         return frozenset().union(*(metric.facts.whole for metric in self.compile()))
 
+    @cached_property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """Between which values every metric lies, by its name."""
+        bounds = {}
+        for metric in self.compile():
+            for k, name in enumerate(metric.facts.names):
+                bounds[name] = metric.facts.bounds_of(k)
+        return bounds
+
     def facts_of_kinds(self) -> dict[str, list[Facts]]:
         """Return kind -> the facts of its metrics, in order of appearance."""
         kind_of = {plan.name: plan.kind for plan in self.metrics}
@@ -199,6 +210,51 @@ class Protocol:
             metrics=selection,
             headline=tuple(n for n in self.headline if n in names) or tuple(names),
         )
+
+    def including(self, names: Sequence[str]) -> Protocol:
+        """Return the protocol with those of these metrics that it lacks, as `with_metrics`."""
+        own = [plan.name for plan in self.metrics]
+        others = [name for name in names if name not in own]
+        if not others:
+            return self
+        return replace(self.with_metrics([*own, *others]), headline=self.headline)
+
+    def with_metrics(self, names: Sequence[str]) -> Protocol:
+        """Return the protocol with these metrics: its own by their names, others by what a name
+        says, such as ``AP@0.4``, or ``score=0.75*AUROC/case + 0.25*FROC@0.25``.
+
+        Examples
+        --------
+        >>> from calipers import Protocol
+        >>> protocol = Protocol.load("coco").with_metrics(["AP50", "FROC@1", "F1@0.3"])
+        >>> [(plan.name, plan.kind) for plan in protocol.metrics]
+        [('AP50', 'average-precision'), ('FROC@1', 'froc'), ('F1@0.3', 'f-beta')]
+        """
+        plans_here = {plan.name: plan for plan in self.metrics}
+        plans = []
+        for name in names:
+            title, sign, formula = name.partition("=")
+            if sign:
+                options = {"formula": formula.strip()}
+                plans.append(MetricPlan(title.strip(), "weighted-sum", options))
+            elif name in plans_here:
+                plans.append(plans_here[name])
+            else:
+                plans.append(named_plan(name, self.thresholds))
+        if tuple(plans) == self.metrics:
+            return self
+        protocol = replace(
+            self,
+            name=f"{self.name}, metrics chosen",
+            source=f"{self.source}; metrics chosen by name",
+            metrics=tuple(plans),
+            headline=tuple(plan.name for plan in plans),
+        )
+        for plan in plans:
+            if not NAME.fullmatch(plan.name):
+                raise UsageError(f"{plan.name!r} is no name of a metric: {GRAMMAR}")
+        _check_together(protocol, "metrics")
+        return protocol
 
 
 @names_arguments

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.data.cohort import Cohort
-from calipers.errors import UsageError, did_you_mean
+from calipers.errors import UsageError, did_you_mean, spelled
 from calipers.evaluation.collect import (
     estimated_rows,
     evidence_of,
@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     from calipers.results.comparison import Comparison, GroupedRows, GroupSummary, Ranking
     from calipers.results.requirements import Outcome, Requirements
 
-# 1: version 0.1, with bounds on error-free units near perfection; 2: the score form instead.
-INTERVAL_RULES = 2
+# 1: version 0.1, with bounds on error-free units near perfection; 2: Wilson's interval there; 3:
+# Jeffreys' interval there, AP over thresholds reaches further down, none of width 0.
+INTERVAL_RULES = 3
 ONE_ALARM = "FROC@1"
 ALARMS = "FP/image"
 
@@ -268,6 +269,8 @@ class Evaluation(Document):
         for what, name, names in choices:
             if name not in names:
                 raise UsageError(f"no {what} {name!r}; {did_you_mean(str(name), names)}")
+        columns = self.cohort.images.groups
+        group = {spelled(column, columns): value for column, value in group.items()}
         estimate = self._estimates.get((model, metric, label, frozenset(group.items())))
         if estimate is not None:
             return estimate
@@ -470,7 +473,7 @@ class Evaluation(Document):
 
         if not isinstance(requirements, Requirements):
             requirements = Requirements.load(requirements)
-        return check(self._records(), requirements)
+        return check(self._records(), requirements, bounds=self.protocol.bounds)
 
 
 def beside(estimate: Estimate) -> dict[str, Any]:

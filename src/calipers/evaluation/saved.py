@@ -215,23 +215,9 @@ def open_folder(
     `open_evaluation` explains it.
     """
     saved = read_folder(Path(errors.path("folder", folder)))
-    protocol = Protocol.from_dict(saved.document["protocol"], file=saved.file)
-    statistics = structure(
-        saved.document.get("statistics"),
-        StoredStatistics,
-        saved.file,
-        syntax="JSON",
-        where="/statistics",
-    )
+    statistics = _stored_statistics(saved)
     _check_counts(saved)
-    evaluation = evaluate(
-        saved.cohort,
-        protocol,
-        ci=bool(statistics.beside),
-        by=list(dict.fromkeys(summary.by for summary in statistics.groups)),
-        jobs=jobs,
-        progress=progress,
-    )
+    evaluation = _evaluated_again(saved, statistics, jobs, progress)
     evaluation = replace(evaluation, slices=saved.slices)
     n_earlier = 0
     if statistics.interval_rules < INTERVAL_RULES and statistics.beside:
@@ -241,6 +227,35 @@ def open_folder(
     changes = tuple(pair for pair in pairs if _bits(pair.stored) != _bits(pair.now))
     result = OpenedFolder(evaluation, saved.run, saved.file, len(pairs), changes, n_earlier)
     return replace(result, evaluation=_noted(result, saved)) if changes else result
+
+
+def rows_of_now(folder: str | Path) -> list[dict[str, Any]]:
+    """Return the rows of a saved evaluation with the intervals of now, whatever is stored.
+
+    ``calipers check`` asks for them where a stored interval is not one of the metric.
+    """
+    saved = read_folder(Path(folder))
+    _check_counts(saved)
+    evaluation = _evaluated_again(saved, _stored_statistics(saved), jobs=1, progress=None)
+    return [row.as_dict() for row in evaluation.rows]
+
+
+def _stored_statistics(saved: StoredFolder) -> StoredStatistics:
+    statistics = saved.document.get("statistics")
+    return structure(statistics, StoredStatistics, saved.file, syntax="JSON", where="/statistics")
+
+
+def _evaluated_again(
+    saved: StoredFolder, statistics: StoredStatistics, jobs: int, progress: Progress | None
+) -> Evaluation:
+    return evaluate(
+        saved.cohort,
+        Protocol.from_dict(saved.document["protocol"], file=saved.file),
+        ci=bool(statistics.beside),
+        by=list(dict.fromkeys(summary.by for summary in statistics.groups)),
+        jobs=jobs,
+        progress=progress,
+    )
 
 
 def _with_earlier_intervals(

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from calipers.errors import InputError, did_you_mean
+from calipers.metrics.metric_names import CRITERION_WORDS
 from calipers.registry import INTERVALS, own_matching, resolve
 from calipers.results.schema import structure
 
@@ -38,9 +39,6 @@ NAME = re.compile(
     rf"(@([a-z][a-z\-]*:)?{NUMBER}(:{NUMBER})?|@[a-z][a-z\-]*)?(#{NUMBER})?"
 )
 GRAMMAR = 'NAME ["/" part] ["@" [criterion ":"] threshold] ["#" score-cut], such as sensitivity@0.5'
-# Words behind the @ that name a criterion otherwise than the registry does.
-CLAIMS = {"centre": "point-in-hull"}
-
 NotNegative = Annotated[int, Meta(ge=0)]
 
 
@@ -240,7 +238,7 @@ def contradiction(name: str, kind: str, options: Mapping[str, Any]) -> str | Non
     words = claim.split(":")
     if not _number(words[0]):
         word = words.pop(0)
-        criterion = CLAIMS.get(word, word)
+        criterion = CRITERION_WORDS.get(word, word)
         if criterion != options["criterion"]:
             return f"the criterion {criterion}"
     claimed = [float(word) for word in words if _number(word)]

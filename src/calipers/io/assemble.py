@@ -34,7 +34,7 @@ from calipers.data.rules import (
     without_area,
 )
 from calipers.errors import InputError, InputProblems, raise_problems
-from calipers.io.consensus import settle_readers
+from calipers.io.consensus import EACH, paired_readers, settle_readers
 from calipers.io.reader import ImageList, ObjectPart, Options, Problem, ReferenceFile
 from calipers.io.source import InputFile
 
@@ -120,6 +120,10 @@ def assemble(
         has_read = file.readings.images_of(options.readers)
         if not has_read.all():
             cohort = cohort.take(has_read)
+    if file.readings is not None and options.readers == EACH:
+        cohort, note = paired_readers(cohort, file.readings)
+        first = replace(files[0], notes=(*files[0].notes, note))
+        cohort = replace(cohort, intake=replace(cohort.intake, files=(first, *files[1:])))
     return Assembled(cohort, tuple(formats))
 
 

@@ -9,6 +9,10 @@ a `Delivery` comes in, the one of the references goes out.
 Boxes of different readers are one finding if they have the same class and overlap: pairs are joined
 from the largest overlap downwards, as long as every two boxes of the finding overlap by the stated
 IoU and are of different readers. The box of a finding is the mean of its boxes.
+
+The rule ``each`` merges nothing: every reader is the reference in turn, and the other readers of an
+image are a model beside the others (`paired_readers`), because how well readers agree with each
+other is the yardstick of a model.
 """
 
 from __future__ import annotations
@@ -16,18 +20,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import F64, I64, Flags
-from calipers.data.objects import to_corners
+from calipers.data.cohort import ORIGINAL, OTHERS, Cohort
+from calipers.data.objects import Predictions, References, to_corners
 from calipers.data.rules import Delivery
 from calipers.errors import InputError, did_you_mean
 
-ANY, MAJORITY = "any", "majority"
-RULES = (ANY, MAJORITY)
+ANY, MAJORITY, EACH = "any", "majority", "each"
+RULES = (ANY, MAJORITY, EACH)
 READER_FACT = "reader"  # who drew a box
 READERS_FACT = "readers"  # how many of those who read the image marked a finding: "2 of 3"
 LISTED_NAMES = 8
@@ -99,7 +105,8 @@ def require_rule(readings: Readings | None, rule: str | None, file: str) -> None
         field=readings.column,
         value=f"{n_shared} of {readings.n_images} images with several readers",
         hint=f"pass --readers any (what one of them marks), majority (what more than half of the "
-        f"readers of an image mark), or a name ({names}); in Python readers=...",
+        f"readers of an image mark), each (every reader in turn, with the others as a yardstick), "
+        f"or a name ({names}); in Python readers=...",
     )
 
 
@@ -112,6 +119,8 @@ def settle_readers(
     """
     drawn_by = readings.drawn_by(delivery)
     n = len(delivery)
+    if rule == EACH:
+        return replace(delivery, facts={**delivery.facts, READER_FACT: drawn_by}), []
     if rule not in RULES:
         rows = np.flatnonzero(drawn_by == rule)
         left_out = readings.n_images - int(readings.images_of(rule).sum())
@@ -135,6 +144,95 @@ def settle_readers(
     if delivery.masks is not None:
         notes.append("masks of several readers are not merged: only boxes are used")
     return merged, notes
+
+
+def paired_readers(cohort: Cohort, readings: Readings) -> tuple[Cohort, str]:
+    """Return the cohort in which every reader is the reference in turn, and a note on it.
+
+    Every image stands once for each ordered pair of its readers: the first drew the references
+    (group ``reader``), the second the predictions of the model `OTHERS`. Models repeat what they
+    say of the image. So models and readers are judged by the same references, with the same
+    weights. Copies of an image belong together (`ORIGINAL`), and are drawn together.
+    """
+    image, first, second = _reader_pairs(readings)
+    if not len(image):
+        raise InputError(
+            "images that several readers read",
+            rule="one-reader",
+            field=readings.column,
+            value="none",
+            hint="leave out --readers: no image has a second reader to compare with",
+        )
+    for name in (READER_FACT, ORIGINAL):
+        if name in cohort.images.groups:
+            raise InputError(
+                f"no column {name!r} of the images",
+                rule="reserved-column",
+                field=name,
+                hint="--readers each adds a column of this name: rename yours",
+            )
+    if OTHERS in cohort.models:
+        raise InputError(
+            f"a model with another name than {OTHERS!r}",
+            rule="reserved-column",
+            value=OTHERS,
+            hint="--readers each adds a model of this name: rename yours",
+        )
+    repeated = cohort.take(image)
+    names = np.array(readings.names)
+    drawn_by = np.asarray(repeated.references.facts[READER_FACT])
+    of_cell = repeated.references.image
+    references = repeated.references.keep(drawn_by == names[first][of_cell])
+    others = repeated.references.keep(drawn_by == names[second][of_cell])
+    ids = []
+    for k, a, b in zip(image.tolist(), names[first].tolist(), names[second].tolist()):
+        ids.append(f"{cohort.images.ids[k]} ({a}, {b})")
+    groups = {
+        **repeated.images.groups,
+        READER_FACT: names[first],
+        ORIGINAL: np.array(repeated.images.ids),
+    }
+    models = {**repeated.models, OTHERS: _as_predictions(others)}
+    n_read = len(np.unique(image))
+    note = (
+        f"readers each: {n_read} images that several of {len(readings.names)} readers read stand "
+        f"for {len(image)} ordered pairs of readers, one as the reference and the other among "
+        f"{OTHERS!r}"
+    )
+    n_single = cohort.n_images - n_read
+    if n_single:
+        note += f"; {n_single} images with fewer readers are left out"
+    images = replace(repeated.images, ids=tuple(ids), groups=groups)
+    return replace(repeated, images=images, references=references, models=models), note
+
+
+def _reader_pairs(readings: Readings) -> tuple[I64, I64, I64]:
+    """Return image, first and second reader of every ordered pair, images in their order."""
+    order = np.lexsort([readings.reader, readings.image])
+    image, reader = readings.image[order], readings.reader[order]
+    pairs: list[tuple[int, int, int]] = []
+    for rows in np.split(np.arange(len(order)), np.flatnonzero(np.diff(image)) + 1):
+        for a, b in permutations(rows.tolist(), 2):
+            pairs.append((int(image[a]), int(reader[a]), int(reader[b])))
+    table = np.array(pairs, np.int64).reshape(-1, 3)
+    return table[:, 0], table[:, 1], table[:, 2]
+
+
+def _as_predictions(objects: References) -> Predictions:
+    """Return what readers drew as predictions, which have no scores."""
+    return Predictions(
+        offsets=objects.offsets,
+        boxes=objects.boxes,
+        extent=objects.extent,
+        label=objects.label,
+        place=objects.place,
+        facts={},
+        area=objects.area,
+        score=np.ones(len(objects)),
+        scored=False,
+        masks=objects.masks,
+        points=objects.points,
+    )
 
 
 def _findings(

@@ -35,7 +35,7 @@ from calipers.io.reader import (
     reader_of,
     readers,
 )
-from calipers.io.source import InputFile, InputFolder, model_name, open_input
+from calipers.io.source import PICKLES, InputFile, InputFolder, model_name, open_input
 
 PathName = str | PathLike[str]
 Predictions = PathName | Mapping[str, PathName] | Sequence[PathName] | None
@@ -89,8 +89,9 @@ def read(
     format
         ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, ``"yolo"``,
         ``"label-studio"``, ``"label-volumes"``, ``"dicom-sr"``, ``"vindr"``, ``"rsna"``,
-        ``"openimages"``, ``"luna16"``, ``"voc-results"`` and ``"grand-challenge"`` (predictions
-        only), or ``"nih"``, ``"lard"``, ``"deeplesion"``, ``"node21"``, ``"siim"``, ``"voc"``,
+        ``"openimages"``, ``"luna16"``, ``"nndetection"``; ``"voc-results"``, ``"torchvision"``,
+        ``"ultralytics"`` and ``"grand-challenge"`` (predictions only); or ``"nih"``, ``"lard"``,
+        ``"lidc"``, ``"polypgen"``, ``"deeplesion"``, ``"node21"``, ``"siim"``, ``"voc"``,
         ``"cvat"`` and ``"labelme"`` (references only), or a format of another installed package;
         None: judged from the first bytes.
     box_format
@@ -123,7 +124,8 @@ def read(
         What to make of several readers of one image (a column ``reader``, ``rad_id`` or
         ``annotator``): ``"any"`` keeps what one of them marks, ``"majority"`` what more than half
         of the readers of the image mark, a name what this reader marks, on the images that they
-        read. None: several readers of one image are refused.
+        read, ``"each"`` makes every reader the reference in turn, with the other readers as one
+        more model (group ``reader``). None: several readers of one image are refused.
     reader_overlap
         The IoU from which boxes of one class and of different readers are one finding, whose box is
         the mean of theirs.
@@ -218,6 +220,15 @@ def explain(
 def sniff_file(file: InputFile) -> Sniffed:
     """Guess the format and the role of an opened file or folder."""
     kind = _kind_of(file)
+    if kind == "file" and file.file.lower().endswith(PICKLES):
+        raise InputError(
+            "a file of data",
+            rule="pickle",
+            file=file.file,
+            value="a pickle",
+            hint="a pickle can run any program: detectron2 writes coco_instances_results.json "
+            "beside it; of torchvision, save the lists boxes, labels and scores as JSON",
+        )
     if kind == "file" and not file.head:
         raise InputError("content", rule="empty-file", file=file.file, value="only white space")
     folder_formats = []

@@ -55,6 +55,7 @@ def write(
     what: str = "references",
     format: str | None = None,
     box_format: str | None = None,
+    integer_ids: bool = False,
 ) -> None:
     """Write the references, or the predictions of one model, whole or not at all.
 
@@ -69,6 +70,10 @@ def write(
         One of `calipers.data.objects.BOX_FORMATS`; None: xywh for COCO, xyxy for tables. Only those
         two come back exactly; pass the same ``box_format`` to `read` if it is a normalised or
         inclusive one.
+    integer_ids
+        Of COCO JSON: number the images from 1, and put their ids into ``file_name`` (into
+        ``source_id`` if they have file names). Many tools read nothing else. Predictions become a
+        list of results with the numbers of references that were written so.
 
     Notes
     -----
@@ -87,11 +92,14 @@ def write(
     if box_format is not None and box_format not in BOX_FORMATS:
         raise UsageError(f"no box format {box_format!r}; {did_you_mean(box_format, BOX_FORMATS)}")
     table = cohort.references if what == "references" else cohort.predictions(what)
+    if integer_ids and file_format != "coco":
+        raise UsageError("integer_ids is for COCO JSON: other formats hold ids as text")
     if file_format in FOLDER_FORMATS:
         write_folder(target, folder_files(cohort, table, file_format, box_format))
         return
     if file_format == "coco":
-        write_atomically(target, document(cohort, table, box_format or "xywh"))
+        layout = box_format or "xywh"
+        write_atomically(target, document(cohort, table, layout, integer_ids=integer_ids))
         return
     columns = _columns(cohort, table, box_format or "xyxy")
     if file_format == "parquet":
@@ -127,14 +135,23 @@ def left_out(table: Objects, format: str) -> list[str]:
     return notes
 
 
-def document(cohort: Cohort, table: Objects, box_format: str) -> bytes:
+def document(
+    cohort: Cohort, table: Objects, box_format: str, *, integer_ids: bool = False
+) -> bytes:
     """Return a COCO document; categories are numbered from 1 in the order of the classes."""
     keys = image_keys(cohort.images.ids)
+    # Ids that are whole numbers already stay: the images have them elsewhere, too.
+    is_numbered = integer_ids and bool(keys) and isinstance(keys[0], str)
+    if is_numbered:
+        keys = list(range(1, cohort.n_images + 1))
     contents: dict[str, Any] = {
         "info": {"description": f"written by Calipers, bbox as {box_format}"}
     }
     if isinstance(table, References):
         contents["images"] = _images(cohort, keys)
+        if is_numbered:
+            for record, name in zip(contents["images"], cohort.images.ids):
+                record["source_id" if "file_name" in record else "file_name"] = name
     boxes = delivered_boxes(cohort, table, box_format).tolist()
     owner, label = table.image.tolist(), table.label.tolist()
     records: list[dict[str, Any]] = [
@@ -148,6 +165,10 @@ def document(cohort: Cohort, table: Objects, box_format: str) -> bytes:
     # Their area is that of the mask; with a box, reading would take that of the box.
     for row in _boxes_of_masks(table).tolist():
         del records[row]["bbox"]
+    if integer_ids and isinstance(table, Predictions):
+        for record in records:
+            del record["id"]
+        return msgspec.json.encode(records)
     contents["annotations"] = records
     contents["categories"] = [{"id": k + 1, "name": name} for k, name in enumerate(cohort.classes)]
     return msgspec.json.encode(contents)

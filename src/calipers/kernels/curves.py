@@ -212,6 +212,31 @@ def hits_at(problem: CurveProblem, allowed: F64) -> I64:
     return replicate_hits(problem.plan(enveloped=True), problem.weights, allowed)
 
 
+def interpolated_hits(problem: CurveProblem, view: int, alarms: F64) -> F64:
+    """Return (R, K, n): the hits of a class at ``alarms`` (R, n) false alarms, on straight lines
+    between operating points.
+
+    The curve begins with no hit and no false alarm, and stays level behind its last point. Where
+    several points have one number of false alarms, the highest counts.
+    """
+    order, offsets, ends = problem.ranked
+    fate = problem.table.fates[view][order]
+    weight = problem.ordered_weights()
+    hits = np.cumsum(weight * (fate == HIT), axis=1)
+    false = np.cumsum(weight * ((fate != HIT) & (fate != IGNORED)), axis=1)
+    result = np.zeros((len(weight), len(offsets) - 1, alarms.shape[1]))
+    for k, (start, stop) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist())):
+        if start == stop:
+            continue
+        points = np.unique(ends[start:stop])
+        for r in range(len(weight)):
+            before = (hits[r, start - 1], false[r, start - 1]) if start else (0, 0)
+            of_hits = np.concatenate([[0], hits[r, points] - before[0]])
+            of_false = np.concatenate([[0], false[r, points] - before[1]])
+            result[r, k] = np.interp(alarms[r], of_false, of_hits)
+    return result
+
+
 def curve(fate: I8, ranked: CurveOrder, weight: I64 | None) -> Curve:
     """Accumulate one view; ``fate`` (N,) and ``weight`` (R, N) in the order of the ranking, None
     for ones.

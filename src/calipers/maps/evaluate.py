@@ -355,7 +355,7 @@ class _Gathering:
             plan.measures,
             label=plan.label,
             batch=batch,
-            intake=self.source.intake(len(self.samples), notes),
+            intake=self.source.intake([sample.name for sample in self.samples], notes),
         )
 
 
@@ -559,11 +559,15 @@ class GivenSamples:
 
         return load
 
-    def intake(self, number: int, notes: Mapping[str, tuple[str, ...]]) -> Intake:
-        """Return the account of what was read; ``notes`` are those of every model."""
+    def intake(self, names: Sequence[str], notes: Mapping[str, tuple[str, ...]]) -> Intake:
+        """Return the account of what was read.
+
+        ``names`` are the samples that were used, ``notes`` those of every model.
+        """
         if hasattr(self.entries, "intake"):
-            account: Intake = self.entries.intake(number, notes)
+            account: Intake = self.entries.intake(names, notes)
             return account
+        number = len(names)
         aside = {"tuning": len(self.left_out)} if self.left_out else {}
         counts = (number + len(self.left_out), number, aside)
         files = [FileIntake("<arrays>", "references", "arrays", *counts, notes=())]

@@ -9,7 +9,7 @@ are, `kernels.boxes` lists who could belong to whom, and `kernels.assignment` de
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -134,7 +134,7 @@ class MatchRecipe:
         """What two recipes must share to be served by one matching."""
         first = self.views[0]
         # What may differ between merged recipes is set to one value; all else must agree.
-        return ("matches", first._replace(threshold=0.0, strict=False, size=(0.0, np.inf)))
+        return ("matches", replace(first, threshold=0.0, strict=False, size=(0.0, np.inf)))
 
     def merge(self, other: MatchRecipe) -> MatchRecipe:
         """Return the recipe that serves both."""

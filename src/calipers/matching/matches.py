@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,11 +31,9 @@ FATES = {
 }
 
 
-class View(NamedTuple):
-    """One way of deciding fates; COCO = 10 thresholds x 4 sizes = 40 views.
-
-    A tuple, because views are looked up hundreds of times in an evaluation.
-    """
+@dataclass(frozen=True, slots=True)
+class View:
+    """One way of deciding fates; COCO = 10 thresholds x 4 sizes = 40 views."""
 
     criterion: str = "box-iou"
     assignment: str = "by-score"

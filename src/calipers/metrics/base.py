@@ -19,7 +19,7 @@ similarities.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
@@ -133,6 +133,8 @@ class Facts:
     # names of means over thresholds and of graded scores: few units in error do not make their
     # spread unknown
     graded: frozenset[str] = frozenset()
+    # names that are too high or too low on average, by more than bootstrap replicates show
+    biased: frozenset[str] = frozenset()
     higher_is_better: bool = True
     costs: frozenset[str] = frozenset()  # names of which less is better, though more of the others
     per_class: bool = True
@@ -153,6 +155,10 @@ class Facts:
     citations: tuple[str, ...] = ()
     matching: str = ""  # a sentence about a matching of its own
     claim: str = "thresholds"  # the option whose values stand behind the @ of a name
+    # names by which the metric is asked for without a protocol, such as "F2", and their options
+    short: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # asked for without a threshold, it is the mean over all thresholds of the protocol
+    over_thresholds: bool = False
     whole: frozenset[str] = frozenset()  # names whose values are whole numbers
     page: str = ""  # of the documentation, such as "explanation/froc.md"
 

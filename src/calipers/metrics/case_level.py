@@ -44,6 +44,7 @@ class CaseAuroc(MatchMetric):
     own_options: tuple[str, ...] = ("silent",)
     facts = Facts(
         id="case-auroc@1",
+        short={"AUROC/case": {}},
         trials="images",
         swap=False,
         word="AUROC of images",

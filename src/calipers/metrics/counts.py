@@ -196,6 +196,7 @@ class Sensitivity(CountMetric):
     tried = judged = ("references",)
     facts = Facts(
         id="sensitivity@1",
+        short={"sensitivity": {}},
         proportion=True,
         meaning="The share of references that were found.",
         page="explanation/counts.md",
@@ -216,6 +217,7 @@ class PositivePredictiveValue(CountMetric):
     needed = tried = judged = ("predictions",)
     facts = Facts(
         id="ppv@1",
+        short={"PPV": {}},
         proportion=True,
         trials="predictions",
         word="positive predictive value",
@@ -249,6 +251,7 @@ class FBeta(CountMetric):
     needed = ("references", "predictions")
     facts = Facts(
         id="f-beta@1",
+        short={"F1": {"beta": 1}, "F2": {"beta": 2}},
         word="F scores",
         meaning=("Sensitivity and PPV in one number; beta above 1 gives sensitivity more weight."),
         page="explanation/counts.md",
@@ -308,6 +311,7 @@ class Accuracy(ImageCountMetric):
     default_average = "classes"
     facts = Facts(
         id="accuracy@1",
+        short={"accuracy": {}},
         trials="images",
         meaning=(
             "Right calls among all, including images without the class: high even without any "
@@ -327,6 +331,7 @@ class FalseAlarmsPerImage(ImageCountMetric):
     judged = ("predictions",)
     facts = Facts(
         id="false-alarms@1",
+        short={"FP/image": {}},
         bounds=(0.0, float("inf")),
         counts_events=True,
         higher_is_better=False,

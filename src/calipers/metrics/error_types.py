@@ -486,6 +486,7 @@ class ErrorTypes:
             ids=tuple(f"error-types.{one.what}.{one.of}@1" for one in self.quantities),
             per_class=self.recipe.within_class,
             class_means=frozenset(names_of["gain"]),
+            biased=frozenset(names_of["gain"]),
             rough=frozenset(names_of["gain"]),
             whole=frozenset(names_of["count"]),
         )

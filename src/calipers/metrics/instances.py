@@ -74,6 +74,7 @@ class InstanceF1(MatchMetric):
     own_options = ("average",)
     facts = Facts(
         id="instance-f1@1",
+        short={"F1/image": {}},
         trials="images",
         word="F1 per image",
         meaning=(
@@ -125,6 +126,7 @@ class InstanceIou(PairedMetric):
     own_options = ("over", "summary")
     facts = Facts(
         id="instance-iou@1",
+        short={"IoU/instance": {}},
         word="instance IoU",
         meaning=(
             "The overlap that references reach with their prediction, 0 for missed ones; or of the "
@@ -228,6 +230,7 @@ class PanopticQuality(PairedMetric):
     own_options = ("part", "average")
     facts = Facts(
         id="panoptic-quality@1",
+        short={"PQ": {}, "SQ": {"part": "SQ"}, "RQ": {"part": "RQ"}},
         meaning=(
             "Recognition quality (RQ) is F1, segmentation quality (SQ) is the mean overlap of the "
             "hits, and panoptic quality (PQ) is their product."

@@ -11,8 +11,7 @@
   evidence is `calipers.data.maps.Maps`.
 - Curves over all voxels as families of numbers, so that every point gets its interval like any
   other metric. They are drawn, not listed in protocols; a bin of scores is one operating point.
-- `soft_instance_iou` of arrays: how well a map covers each object and nothing else, without a
-  threshold.
+- `soft_instance_iou` of arrays: how well a map covers each object and nothing else.
 
 Formulas and ties: `kernels.voxels` for voxels in bins, `kernels.voxel_ranking` for all scores.
 """
@@ -472,6 +471,11 @@ class VoxelAveragePrecision(MapMetric):
     quantity = "AP"
     facts = Facts(
         id="voxel-ap@1",
+        short={
+            "AP/dataset": {},
+            "AP/sample": {"level": "sample"},
+            "AP/slice": {"level": "slice"},
+        },
         per_class=False,
         swap=False,
         word="average precision of voxels",
@@ -490,6 +494,11 @@ class VoxelAuroc(MapMetric):
     quantity = "AUROC"
     facts = Facts(
         id="voxel-auroc@1",
+        short={
+            "AUROC/dataset": {},
+            "AUROC/sample": {"level": "sample"},
+            "AUROC/slice": {"level": "slice"},
+        },
         per_class=False,
         swap=False,
         word="AUROC of voxels",
@@ -515,6 +524,7 @@ class Aupro(MapMetric):
     levels = ("dataset", "sample")
     facts = Facts(
         id="aupro@1",
+        short={"AUPRO": {}},
         per_class=False,
         swap=False,
         word="AUPRO",
@@ -540,6 +550,8 @@ class VoxelDice(MapMetric):
     own_options = ("level", "at")
     facts = Facts(
         id="voxel-dice@1",
+        short={"Dice": {}},
+        claim="at",
         per_class=False,
         swap=False,
         word="Dice of voxels",
@@ -561,6 +573,8 @@ class VoxelIou(MapMetric):
     own_options = ("level", "at")
     facts = Facts(
         id="voxel-iou@1",
+        short={"IoU": {}},
+        claim="at",
         per_class=False,
         swap=False,
         word="IoU of voxels",
@@ -586,6 +600,7 @@ class SoftInstanceIou(MapMetric):
     levels = ("sample",)
     facts = Facts(
         id="soft-instance-iou@1",
+        short={"softIoU": {}},
         per_class=False,
         swap=False,
         word="soft instance IoU",

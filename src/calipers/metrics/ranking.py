@@ -21,7 +21,9 @@ operating point.
 points. The value at x is the highest sensitivity of an attainable operating point with at most x
 false alarms per image; equal scores are one operating point. Option ``rates`` lists the points
 (default 1/8 ... 8, whose mean is the FROC score of LUNA16 and others). Pooled values rank the
-predictions of all classes together.
+predictions of all classes together. ``interpolation = "linear"`` draws straight lines between the
+operating points instead, as MONAI's ``compute_froc_score`` and CAMELYON16 do: a sensitivity that no
+score cut may reach.
 
 *Curves* are families of numbers: a point of a curve is a metric like any other, and gets its
 interval likewise. They are drawn, not listed in protocols. The mean of `PrecisionCurve` over 101
@@ -41,7 +43,7 @@ from calipers.arrays import F64, I64
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels import curves
 from calipers.matching.matches import COUNTED, HITS, Matches, View
-from calipers.metrics.base import Facts, MatchMetric, MetricPlan, Output, class_mean
+from calipers.metrics.base import Facts, MatchMetric, MetricPlan, Output, check_choice, class_mean
 from calipers.metrics.counts import ratio
 
 Setting = tuple[int, str, str]  # max_dets, ties, interpolation
@@ -58,6 +60,7 @@ SOURCES = {"voc11": VOC, "every-point": VOC}  # of the interpolations; the other
 
 # Setio et al. 2017 (LUNA16).
 RATES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+FROC_INTERPOLATIONS = ("steps", "linear")
 
 
 class AveragePrecision(MatchMetric):
@@ -66,6 +69,8 @@ class AveragePrecision(MatchMetric):
     own_options = ("interpolation",)
     facts = Facts(
         id="ap@1",
+        short={"AP": {}, "mAP": {}},
+        over_thresholds=True,
         swap=False,
         ranks=True,
         skips_classes=True,
@@ -89,6 +94,8 @@ class AveragePrecision(MatchMetric):
             self.facts,
             ids=tuple(f"ap.{interpolation}@1" for interpolation in interpolations),
             class_means=frozenset(self.names),
+            # Few hits at high thresholds, and interpolation takes the best precision of them.
+            biased=self.facts.graded,
             citations=tuple(dict.fromkeys(SOURCES.get(name, COCO) for name in interpolations)),
             # Interpolation at fixed recalls moves in steps.
             rough=frozenset(
@@ -163,6 +170,8 @@ class AverageRecall(MatchMetric):
     tried = judged = ("references",)
     facts = Facts(
         id="ar.coco@1",
+        short={"AR": {}},
+        over_thresholds=True,
         skips_classes=True,
         meaning=(
             "The share of references that the best predictions of each image reach, averaged over "
@@ -195,9 +204,10 @@ class AverageRecall(MatchMetric):
 class Froc(MatchMetric):
     """Sensitivity at fixed false-alarm rates."""
 
-    own_options = ("rates",)
+    own_options: tuple[str, ...] = ("rates", "interpolation")
     facts = Facts(
         id="froc@1",
+        short={"FROC": {}},
         swap=False,
         ranks=True,
         word="FROC",
@@ -224,32 +234,41 @@ class Froc(MatchMetric):
                     f"metric {output.name!r}: rates is a list of false alarms per image, at least "
                     f"0 each, got {rates!r}"
                 )
+            check_choice(output, "interpolation", FROC_INTERPOLATIONS)
+        ids = ["froc.linear@1" if _is_linear(output) else "froc@1" for output in self.outputs]
+        self.facts = replace(self.facts, ids=tuple(ids))
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
         columns = []
         for output in self.outputs:
             rates = np.array(output.options.get("rates", RATES), np.float64)
-            values = [
-                self._view(evidence, view, output.max_dets, weights, rates) for view in output.views
-            ]
+            values = [self._view(evidence, view, output, weights, rates) for view in output.views]
             columns.append(np.mean(values, axis=0))
         return np.stack(columns, axis=2)
 
-    def _view(self, evidence: Matches, view: View, max_dets: int, weights: I64, rates: F64) -> F64:
+    def _view(self, evidence: Matches, view: View, output: Output, weights: I64, rates: F64) -> F64:
         """Return (R, 1 + n_classes): mean sensitivity over the rates; all classes ranked together,
         then each alone.
         """
-        index = evidence.index(view)
+        index, max_dets = evidence.index(view), output.max_dets
         positives = evidence.reference_totals(weights)[:, index, COUNTED]
         n_alarms = allowed_alarms(weights.sum(axis=1)[:, None], rates)
         columns = []
         # pooled values rank all classes together, which is not the mean over classes
         for pooled, total in ((True, positives.sum(axis=1, keepdims=True)), (False, positives)):
             problem = evidence.curves([index], weights, max_dets, blocks=True, pooled=pooled)
-            hits = curves.hits_at(problem, n_alarms)[:, 0]
-            columns.append(ratio(hits.mean(axis=2), total))
+            if _is_linear(output):
+                alarms = weights.sum(axis=1)[:, None] * rates
+                mean_hits = curves.interpolated_hits(problem, index, alarms).mean(axis=2)
+            else:
+                mean_hits = curves.hits_at(problem, n_alarms)[:, 0].mean(axis=2)
+            columns.append(ratio(mean_hits, total))
         return np.concatenate(columns, axis=1)
+
+
+def _is_linear(output: Output) -> bool:
+    return bool(output.options.get("interpolation") == "linear")
 
 
 def allowed_alarms(n_images: I64, rates: F64) -> F64:
@@ -290,7 +309,7 @@ class FrocCurve(Froc):
 class PrecisionCurve(MatchMetric):
     """Interpolated precision at many recalls, mean over the classes that have references."""
 
-    own_options = ("recall",)
+    own_options: tuple[str, ...] = ("recall",)
     facts = Facts(id="precision@1", swap=False)
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:

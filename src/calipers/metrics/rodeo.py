@@ -240,6 +240,12 @@ class Rodeo:
     defaults = ("score_cut",)
     facts = Facts(
         id="rodeo@1",
+        short={
+            "RoDeO": {},
+            "RoDeO/loc": {"part": "localization"},
+            "RoDeO/shape": {"part": "shape"},
+            "RoDeO/cls": {"part": "classification"},
+        },
         knows_ignored=False,
         word="RoDeO",
         meaning=(

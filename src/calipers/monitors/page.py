@@ -504,7 +504,8 @@ def _album(
     place = {image: k for k, image in enumerate(cohort.images.ids)}
     settings = scope.settings
     base = Protocol.load(MATCHING)
-    matching = base.matching._replace(
+    matching = replace(
+        base.matching,
         criterion=settings.get("criterion", base.matching.criterion),
         assignment=settings.get("assignment", base.matching.assignment),
         threshold=settings.get("iou", base.matching.threshold),

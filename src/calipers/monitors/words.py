@@ -291,11 +291,11 @@ def _on_intervals(result: MonitorEvaluation) -> Iterator[str]:
             "threshold rests on the few of them with the lowest scores, and the value is optimistic"
         )
     if "few_units" in flags:
-        yield f"some values rest on few units ({n} {plural(unit)}): their intervals are rough"
+        yield f"with {n} {plural(unit)} only, the intervals of some values are rough"
     if "few_errors" in flags:
         yield (
-            "where fewer than 5 units are in error, or nearly all, the interval is a score "
-            "interval that counts units (score-t)"
+            f"where fewer than 5 {plural(unit)} are in error, or nearly all, the interval counts "
+            f"{plural(unit)} and images (jeffreys-t)"
         )
 
 

@@ -23,6 +23,7 @@ from calipers.io.volumes.open import extensions
 from calipers.pictures.pixels import PictureError, is_dicom, open_picture_file
 
 FORMATS = ("nifti", "picture", "dicom")  # what a picture may be
+SLOT = "{name}"  # in a pattern, for the name of an image
 SEVERAL = ""  # in place of a path: the name fits more than one file
 
 
@@ -43,6 +44,10 @@ class PictureFiles:
 
         Notes
         -----
+        ``folder`` may end in a pattern such as ``scans/{name}_ct.png``: then only files that are
+        called so, with the id or the name of the file of an image in place of ``{name}``, are its
+        picture.
+
         The column ``file_name`` is tried first, then the id of the image. Each is tried as a path
         below the folder, as a name in any of its folders, and as a name without its extension;
         first exactly, then without regard to case and to how accents are encoded. A step that
@@ -51,7 +56,11 @@ class PictureFiles:
 
         Files are pictures by their extension, or by the mark of DICOM at byte 128.
         """
-        return cls.from_names(folder, list(_names(cohort)))
+        folder, pattern = split_pattern(Path(folder))
+        names = list(_names(cohort))
+        if pattern:
+            names = [_by_pattern(pattern, of_image) for of_image in names]
+        return cls.from_names(folder, names)
 
     @classmethod
     def from_names(cls, folder: Path, images: Sequence[tuple[str, ...]]) -> PictureFiles:
@@ -219,6 +228,24 @@ def _names(cohort: Cohort) -> Iterator[tuple[str, ...]]:
         return
     for name, image in zip(column.tolist(), ids):
         yield (str(name), image) if name and str(name) != image else (image,)
+
+
+def split_pattern(place: Path) -> tuple[Path, str]:
+    """Return the folder and the pattern of ``folder/{name}.png``; a folder alone has none."""
+    parts = place.parts
+    first = next((k for k, part in enumerate(parts) if SLOT in part), None)
+    if first is None:
+        return place, ""
+    return Path(*parts[:first]), "/".join(parts[first:])
+
+
+def _by_pattern(pattern: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names that the file of an image may have by a pattern."""
+    candidates = []
+    for name in names:
+        for word in (_stem(name) or name, name):
+            candidates.append(pattern.replace(SLOT, word))
+    return tuple(dict.fromkeys(candidates))
 
 
 def _no_picture(folder: Path, name: str, listing: Listing, files: PictureFiles) -> InputError:

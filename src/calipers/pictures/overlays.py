@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -131,7 +131,7 @@ def matches_at(
     ):
         return matches
     # With the cut in the view, the assignment never sees the predictions below it.
-    recipe = MatchRecipe((view._replace(score_cut=cut),))
+    recipe = MatchRecipe((replace(view, score_cut=cut),))
     result = collect(evaluation.cohort, {model: (model, recipe)})[model]
     assert isinstance(result, Matches)
     return result

@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 from calipers.arrays import U8
 from calipers.errors import InputError, UsageError
 from calipers.io.source import open_regular
-from calipers.io.volumes.dicom import decode, require_decoder, silent_logs
+from calipers.io.volumes.dicom import decode, silent_logs
+from calipers.io.volumes.dicom_syntax import require_decoder
 from calipers.io.volumes.nifti import open_planes
 from calipers.io.volumes.volume import Limits, Request
 from calipers.results.files import Encoded

@@ -5,7 +5,8 @@ In come a formula and any table (pandas frame, arrow table, mapping of columns, 
 design matrix with the names of its columns, to the models of `calipers.regression`.
 
 A column of a CSV file is a number if every cell is one, and a text if none is; if it is mixed, the
-user has to declare it. Tables in memory and parquet files have types of their own.
+user has to declare it. Tables in memory and parquet files have types of their own. ``C(age)`` in
+the formula makes categories of numbers.
 
 Numbers are used as they are. A category gets a column for each level but the first, which is the
 *reference level*: coefficients say how much another level differs from it. Where the term without
@@ -15,8 +16,9 @@ Rogers 1973, as in R).
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, permutations, product
 from typing import Any
@@ -29,12 +31,14 @@ from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.tables.table import Cells, FileTable, empty, numbers, texts
 
 TOKEN = re.compile(
-    r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d][\w.]*)|(?P<number>[01])(?!\w)|(?P<sign>[+\-:]))"
+    r"\s*(?:C\(\s*(?:`(?P<quoted_category>[^`]+)`|(?P<category>[^\W\d][\w.]*))\s*\)"
+    r"|`(?P<quoted>[^`]+)`|(?P<name>[^\W\d][\w.]*)|(?P<number>[01])(?!\w)|(?P<sign>[+\-:]))"
 )
+KINDS = {"quoted": "name", "quoted_category": "category"}  # of tokens in backquotes
 PLAIN = re.compile(r"[^\W\d][\w.]*")
 GRAMMAR = (
-    "write y ~ a + b + a:b; -1 takes the intercept away, names with other signs stand in "
-    "`backquotes`"
+    "write y ~ a + b + a:b; C(a) makes categories of numbers, -1 takes the intercept away, names "
+    "with other signs stand in `backquotes`"
 )
 
 MEMORY = "<table>"
@@ -55,6 +59,7 @@ class Formula:
     response: str  # "" if the formula leaves it out
     terms: tuple[tuple[str, ...], ...]  # main effects before interactions
     intercept: bool
+    categories: frozenset[str] = frozenset()  # written as C(name): categories, even if numbers
 
     @classmethod
     def parse(cls, text: str) -> Formula:
@@ -64,6 +69,8 @@ class Formula:
         --------
         >>> Formula.parse("iou ~ size + type:size + type").terms
         (('size',), ('type',), ('type', 'size'))
+        >>> str(Formula.parse("iou ~ size + C(age)"))
+        'iou ~ size + C(age)'
         """
         if "|" in text:
             raise UsageError(
@@ -79,13 +86,20 @@ class Formula:
                 f"one column stands before the ~, not {left_side.strip()!r}; {GRAMMAR}"
             )
         name = response[0][1] if response else ""
-        terms, intercept = _terms(_tokens(right_side, text), text)
+        tokens = _tokens(right_side, text)
+        terms, intercept = _terms(tokens, text)
         if not terms and not intercept:
             raise UsageError(f"nothing is left to fit in {text!r}; {GRAMMAR}")
         if any(name in term for term in terms):
             raise UsageError(f"{name!r} cannot explain itself in {text!r}")
+        categories = frozenset(word for kind, word in tokens if kind == "category")
+        for word in [word for kind, word in tokens if kind == "name"]:
+            if word in categories:
+                raise UsageError(
+                    f"{word!r} is a number and a category in {text!r}: write one of them"
+                )
         # A stable sort: terms of equal length stay in the order of the text, as in R.
-        return cls(name, tuple(sorted(terms, key=len)), intercept)
+        return cls(name, tuple(sorted(terms, key=len)), intercept, categories)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -93,13 +107,17 @@ class Formula:
         return tuple(dict.fromkeys(name for term in self.terms for name in term))
 
     def __str__(self) -> str:
-        terms = [":".join(map(_name_in_formula, term)) for term in self.terms]
+        terms = [":".join(map(self._factor, term)) for term in self.terms]
         if not self.intercept:
             terms.insert(0, "0")
         elif not terms:
             terms = ["1"]
         response = _name_in_formula(self.response) if self.response else ""
         return f"{response} ~ {' + '.join(terms)}".strip()
+
+    def _factor(self, name: str) -> str:
+        text = _name_in_formula(name)
+        return f"C({text})" if name in self.categories else text
 
 
 def term_name(term: tuple[str, ...]) -> str:
@@ -121,7 +139,7 @@ def _tokens(text: str, formula: str) -> list[tuple[str, str]]:
                 f"cannot read {text[at:].strip()!r} in the formula {formula!r}; {GRAMMAR}"
             )
         kind = match.lastgroup or ""
-        tokens.append(("name" if kind == "quoted" else kind, match[kind]))
+        tokens.append((KINDS.get(kind, kind), match[kind]))
         at = match.end()
     return tokens
 
@@ -215,6 +233,18 @@ class Frame:
         """Raise if there is no such column."""
         _require(name, self.table.names, self.table.file)
 
+    def declared(self, names: Iterable[str]) -> Frame:
+        """Return the frame with columns declared as categories, numbers in ascending order."""
+        orders = dict(self.orders)
+        for name in names:
+            if name in orders:  # the user has said more: in which order
+                continue
+            levels = sorted(set(self.texts(name)[~empty(self.table.columns[name])].tolist()))
+            if all(map(_is_number, levels)):
+                levels.sort(key=float)
+            orders[name] = tuple(levels)
+        return Frame(self.table, orders)
+
     def is_category(self, name: str) -> bool:
         """Return whether a column holds categories; a mixture of numbers and other texts is an
         error.
@@ -285,6 +315,25 @@ class Frame:
         orders = {key: value for key, value in self.orders.items() if key != name}
         table = replace(self.table, columns={**self.table.columns, name: cells})
         return Frame(table, orders if order is None else {**orders, name: order})
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def numeric_column(cells: NDArray[Any]) -> F64 | None:
+    """Return a column of text as numbers, NaN where a cell is empty; None if a cell is no number.
+
+    Tables of images are text throughout: an age is a number all the same.
+    """
+    words = [str(cell).strip() for cell in cells.tolist()]
+    present = [word for word in words if word]
+    if not present or not all(map(_is_number, present)):
+        return None
+    return np.array([float(word or "nan") for word in words])
 
 
 def _require(name: str, names: Sequence[str], file: str) -> None:

@@ -17,7 +17,7 @@ Called by the ``mixed`` command.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
@@ -33,7 +33,7 @@ from calipers.kernels import assignment, mixed
 from calipers.matching.assign import match
 from calipers.matching.criteria import Criterion
 from calipers.matching.matches import Matches, View
-from calipers.regression.design import Formula, hypothetical
+from calipers.regression.design import Formula, hypothetical, numeric_column
 from calipers.regression.mixed import MixedModel, mixed_model
 from calipers.regression.model import (
     Coefficient,
@@ -58,6 +58,7 @@ CUTS = (100.0**2, 200.0**2)  # pixels of area: small is below the first, large a
 RESPONSE = "iou"
 PARTS = ("best", "matched", "hit")
 USUAL = ("centre", "patient", "image")
+IDENTITIES = (*USUAL, "class")  # names, even if they are written as numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +387,7 @@ def reference_table(
     if not 0.0 < cuts[0] < cuts[1]:
         raise UsageError(f"two areas separate the sizes, the smaller first, not {cuts}")
     # All sizes: the sizes are columns of the table, not a filter.
-    view = View() if view is None else view._replace(size=(0.0, float("inf")))
+    view = View() if view is None else replace(view, size=(0.0, float("inf")))
     criterion: Criterion = registry.resolve("criterion", view.criterion)
     if criterion.distance or criterion.yes_no or criterion.none != 0.0:
         raise UsageError(
@@ -484,7 +485,8 @@ def localization_models(
     Parameters
     ----------
     formula
-        ``"iou ~ size + type"``; the columns are those of `reference_table`.
+        ``"iou ~ size + type"``; the columns are those of `reference_table`. A column of images
+        whose cells are numbers, such as an age, is a number; ``C(age)`` makes categories of it.
     groups
         Outermost first; by default those of centre, patient and image that the cohort has.
     view, cuts
@@ -509,6 +511,7 @@ def localization_models(
             f"the response of references is {RESPONSE}, not {model_formula.response!r}: "
             "write ~ size + type"
         )
+    table |= _typed_columns(table, model_formula, {*groups, *(levels or {})})
     of_iou, of_hit = (str(replace(model_formula, response=name)) for name in (RESPONSE, "hit"))
     shared: dict[str, Any] = {
         "level": level,
@@ -530,6 +533,26 @@ def localization_models(
     problems |= {} if hit is not None else {"hit": unhit}
     n = len(table[RESPONSE])
     return LocalizationModels(model, best, matched, hit, problems, n, len(cohort.references) - n)
+
+
+def _typed_columns(
+    table: Mapping[str, NDArray[Any]], formula: Formula, declared: Collection[str]
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of the formula that are numbers written as text, or names as numbers.
+
+    Groups and columns with declared levels stay as they are.
+    """
+    columns: dict[str, NDArray[Any]] = {}
+    for name in formula.columns:
+        if name not in table or name in declared or name in formula.categories:
+            continue
+        numeric = table[name].dtype.kind in "biuf"
+        if name in IDENTITIES:
+            columns[name] = table[name].astype(str)
+        elif not numeric:
+            column = numeric_column(table[name])
+            columns[name] = table[name] if column is None else column
+    return columns
 
 
 @contextmanager

@@ -655,8 +655,10 @@ def _interval(
     if needs_units and n_units < intervals.FEWEST_UNITS:
         return float("nan"), float("nan"), "none", "too_few_units"
     if by_quantile:
-        low, high = intervals.quantiles(rows[:, None], level)
-        return float(low[0]), float(high[0]), "percentile", None
+        (low,), (high,) = intervals.quantiles(rows[:, None], level)
+        if not low < high:  # an interval of width 0 would claim certainty
+            return float("nan"), float("nan"), "none", "constant_input"
+        return float(low), float(high), "percentile", None
     estimate = intervals.interval(
         float(value), rows, n_units=n_units, level=level, bounds=EVERYWHERE
     )

@@ -26,11 +26,12 @@ from calipers.arrays import F64, I64
 from calipers.errors import InputError, UsageError
 from calipers.kernels import mixed
 from calipers.kernels.mixed import Fit
-from calipers.regression.design import Design, Effect, Formula, Frame, design
+from calipers.regression.design import Design, Effect, Formula, Frame, design, numeric_column
 from calipers.results.estimate import number
 from calipers.show.words import plural
 
 MOST_LEVELS = 4
+MANY_LEVELS = 12  # of a category: more get a note
 
 NAN = float("nan")
 RESIDUAL = "residual"
@@ -104,6 +105,7 @@ def prepare(
         raise UsageError(f"the formula {formula!r} has no response: write it before the ~")
     names = check_groups(groups, model_formula.response)
     frame = Frame.of(source, [model_formula.response, *model_formula.columns, *names], levels)
+    frame = frame.declared(model_formula.categories)
     frame, n_dropped = complete(frame, model_formula, names, missing)
     # Incomplete rows are gone before the levels are counted.
     y = frame.numbers(model_formula.response)
@@ -122,17 +124,33 @@ def prepare(
         terms = tuple(sorted((*model_formula.terms, (group.name,)), key=len))
         model_formula = replace(model_formula, terms=terms)
     notes = [f"{n} rows without {name} were left out" for name, n in n_dropped.items()]
-    notes += [*level_notes, *structure.notes]
+    fitted_design = design(frame, model_formula)
+    notes += [*level_notes, *structure.notes, *_many_levels(fitted_design)]
     return RegressionData(
         formula=model_formula,
         groups=names,
         frame=frame,
         y=y,
-        design=design(frame, model_formula),
+        design=fitted_design,
         structure=structure,
         n_dropped=n_dropped,
         notes=tuple(notes),
     )
+
+
+def _many_levels(fitted_design: Design) -> list[str]:
+    """Return a note on every category with so many levels that it may be meant otherwise."""
+    notes = []
+    for name, levels in fitted_design.levels.items():
+        if len(levels) > MANY_LEVELS:
+            remedy = "name it as a group for a random intercept instead"
+            if numeric_column(np.array(levels)) is not None:
+                remedy = f"write {name} instead of C({name}) for one slope"
+            notes.append(
+                f"{name} is a category with {len(levels)} levels, each with an effect of its own; "
+                f"{remedy}"
+            )
+    return notes
 
 
 def complete(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calipers.errors import UsageError, did_you_mean
-from calipers.evaluation.compare import compare_together
+from calipers.evaluation.compare import compare_together, reader_sentences
 from calipers.evaluation.rename import redact_ids, with_display_names
 from calipers.evaluation.result import ONE_ALARM, Evaluation
 from calipers.pictures.album import Album, album
@@ -57,6 +57,7 @@ class Context:
     multiverse: Multiverse | None = None  # only on request
     stability: ObjectStability | None = None  # only on request
     monitor: MonitorEvaluation | None = None  # only on request
+    readers: tuple[str, ...] = ()  # models against readers, where every reader is the reference
 
     def blocks(self, *beginnings: str) -> str:
         """Return the figures whose ids begin so, as HTML; nothing where there is none."""
@@ -144,6 +145,7 @@ def context_of(
         multiverse_result,
         objects,
         monitors,
+        tuple(reader_sentences(evaluation)),
     )
 
 

@@ -26,6 +26,7 @@ from calipers.report.context import Context
 from calipers.show.html import details, paragraph, table_block, text
 from calipers.show.words import count_text, join, level_text, speaks_for
 from calipers.show.words import plural as named_plural
+from calipers.statistics.intervals import ASSUMED_LIKENESS
 
 LEVELS = {
     "dataset": "over all voxels of all images together",
@@ -254,9 +255,10 @@ def _certainty(page: Context, cite: _Citations) -> Iterator[str]:
         yield f"Bands of curves are pointwise {BAND_METHOD} intervals from {number} replicates."
     if any("few_errors" in row.estimate.flags for row in ev.rows):
         yield (
-            f"Where few {units} had an error, or nearly all, the interval is Wilson's score "
-            "interval (of rates: the exact Poisson interval) with the t quantile and as many "
-            "trials as the bootstrap standard error is worth."
+            f"Where few {units} had an error, or nearly all, the interval is Jeffreys' interval "
+            "(of rates: the exact Poisson interval) with as many trials as the bootstrap standard "
+            "error is worth; without an error, errors within one of the "
+            f"{units} are assumed to correlate by {ASSUMED_LIKENESS:g}."
         )
     if any(row.estimate.method == "clopper-pearson-units" for row in ev.rows):
         yield (

@@ -51,7 +51,8 @@ def write_report(
     Parameters
     ----------
     images
-        A folder with the pictures of the images; without it the marks stand on empty frames.
+        A folder with the pictures of the images, or a pattern such as ``scans/{name}_ct.png``;
+        without it the marks stand on empty frames.
     pictures
         Whether single images are shown at all.
     redact

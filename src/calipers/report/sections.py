@@ -179,6 +179,8 @@ def section(page: Context) -> str:
     ]
     if ev.cohort.intake.files:
         files_caption = "Every input: records read = used + set aside"
+        if any(file.assumed_empty is not None for file in ev.cohort.intake.files):
+            files_caption += "; samples without a map are assumed to be empty"
         parts.append(table_block(replace(_files(page), title=files_caption)))
     return "\n".join(part for part in parts if part)
 
@@ -209,25 +211,20 @@ def _count_labels(label: NDArray[np.int32], n_classes: int) -> list[int]:
 
 
 def _files(page: Context) -> Table:
+    files = page.evaluation.cohort.intake.files
+    columns = ["file", "role", "format", "read", "used", "set aside", "sha256 (first 16)"]
+    # Only maps can be missing and count as empty.
+    with_maps = any(file.assumed_empty is not None for file in files)
+    if with_maps:
+        columns.insert(5, "assumed empty")
     rows = []
-    for file in page.evaluation.cohort.intake.files:
+    for file in files:
         aside = sum(file.quarantined.values())
-        rows.append(
-            (
-                Path(file.file).name,
-                file.role,
-                file.format,
-                file.read,
-                file.used,
-                aside,
-                file.sha256[:16],
-            )
-        )
-    return Table(
-        ("file", "role", "format", "read", "used", "set aside", "sha256 (first 16)"),
-        tuple(rows),
-        name="table-files",
-    )
+        row: list[Cell] = [Path(file.file).name, file.role, file.format, file.read, file.used]
+        if with_maps:
+            row.append("" if file.assumed_empty is None else file.assumed_empty)
+        rows.append((*row, aside, file.sha256[:16]))
+    return Table(tuple(columns), tuple(rows), name="table-files")
 
 
 def introduction(ev: Evaluation) -> str:
@@ -558,6 +555,21 @@ def _short(value: float) -> float | int | None:
     return int(short) if short == int(short) and abs(short) < 1e15 else short
 
 
+def readers_section(page: Context) -> str:
+    """Return whether models agree with the readers as these agree with each other; nothing unless
+    every reader is the reference in turn.
+    """
+    if not page.readers:
+        return ""
+    lead = (
+        "Every reader is the reference in turn. <em>other readers</em> are the readers of the same "
+        "images, judged by the same references: the yardstick for a model. Readers have no scores, "
+        "so metrics that rank by score do not do them justice."
+    )
+    sentences = "".join(f"<p>{html.text(sentence)}</p>" for sentence in page.readers)
+    return f"<p>{lead}</p>{sentences}"
+
+
 def monitor_section(page: Context) -> str:
     """Return the answer, the figures, the numbers and the methods; nothing if no monitor was
     evaluated.
@@ -594,6 +606,7 @@ def stability_section(page: Context) -> str:
 SECTIONS: tuple[tuple[str, str, Callable[[Context], str]], ...] = (
     ("data", "Data and cautions", section),
     ("maps", "Maps", sections_images.maps_section),
+    ("readers", "Readers as the yardstick", readers_section),
     ("curves", "Curves", curves_section),
     ("parts", "Why: place, shape, class", parts),
     ("classes", "Per class", classes),

@@ -228,7 +228,8 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
         lead = row.estimate_for(other)
     span = interval_in_words(lead, _difference_span)
     if math.isnan(lead.low):
-        return [f"{doubt}; the difference was not tested ({span})."]
+        tested = "was not tested" if math.isnan(row.p) else "is the same in all samples"
+        return [f"{doubt}; the difference {tested} ({span})."]
     if _certainty(all_pairs, metric, best, len(values) - 1) == "sure":
         return [f"{short_name(best)} localises best: {numbers}; {span} of the difference."]
     if lead.low <= 0.0 or math.isnan(row.p_adjusted):
@@ -363,23 +364,19 @@ def _ahead(row: Difference, model: str, n_models: int) -> str:
         f"{short_name(other)} {where}"
     )
     span = interval_in_words(lead, POINTS.span)
-    if math.isnan(lead.low):
+    if math.isnan(row.p):
         return f"{ahead}; the difference was not tested ({span})."
-    # An interval without a width has nothing to say.
-    after_semicolon, in_brackets = "", ""
-    if lead.low < lead.high:
-        after_semicolon, in_brackets = f"; {span}", f" ({span})"
     if lead.value == 0.0:
         return (
             f"{short_name(model)} and {short_name(other)} find equally many references "
-            f"{where}{after_semicolon}."
+            f"{where}; {span}."
         )
     if row.verdict in WON:
-        return f"{ahead}{after_semicolon}."
+        return f"{ahead}; {span}."
     doubt = f"No model is shown to find {'more' if n_models == 2 else 'most'}: {ahead}"
     if lead.low <= 0.0 or math.isnan(row.p_adjusted):
-        return f"{doubt}, but chance could explain it{in_brackets}."
-    return f"{doubt}{in_brackets}, but {_not_significant(row)}."
+        return f"{doubt}, but chance could explain it ({span})."
+    return f"{doubt} ({span}), but {_not_significant(row)}."
 
 
 def _closest(duel: Comparison | None, model: str) -> Difference | None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 DRAW = "calipers.show.mpl.draw:draw"
 ESTIMATE = "calipers.show.html:of_estimate"
+COHORT = "calipers.show.table:cohort_html"
 ESTIMATE_WORDS = "calipers.show.words:estimate_text"
 
 
@@ -164,6 +165,12 @@ class Document(ABC):
 def estimate_html(estimate: Estimate) -> str:
     """Return an estimate as a notebook shows it: an estimate is no document, but draws itself."""
     html: str = linked(ESTIMATE)(estimate)
+    return html
+
+
+def cohort_html(cohort: object) -> str:
+    """Return a cohort as a notebook shows it: its counts, and those of its models."""
+    html: str = linked(COHORT)(cohort)
     return html
 
 

@@ -33,7 +33,7 @@ REASONS = (
 FLAGS = {
     "few_units": "fewer than 10 units",
     "few_errors": (
-        "few units are in error, or nearly all: a score interval, which counts units and objects"
+        "few units are in error, or nearly all: an interval that counts units and objects"
     ),
     # The next two and "on_bound" are of results of version 0.1.
     "near_perfect": (

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct, field, structs
 
-from calipers.errors import InputError, did_you_mean
+from calipers.errors import InputError, did_you_mean, spelled
 from calipers.results.schema import structure
 from calipers.results.toml import parse_toml, read_toml
 
@@ -228,7 +228,10 @@ class Requirements:
 
 
 def check(
-    rows: Sequence[Mapping[str, Any]], requirements: Requirements | Sequence[Requirement]
+    rows: Sequence[Mapping[str, Any]],
+    requirements: Requirements | Sequence[Requirement],
+    *,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
 ) -> tuple[Outcome, ...]:
     """Return the outcome of every requirement on every row that it applies to.
 
@@ -236,12 +239,17 @@ def check(
     ----------
     rows
         Rows of the JSON contract, such as `Row.as_dict` returns.
+    bounds
+        Between which values metrics lie, by name. A limit outside them is an error: such a
+        requirement is always met or never.
 
     Notes
     -----
     A requirement without any row has one outcome, *not shown*. If it applies to every model, a
     model without such a row has one too.
     """
+    for requirement in requirements:
+        _check_range(requirement, bounds or {}, getattr(requirements, "file", "<python>"))
     models = tuple(dict.fromkeys(row["model"] for row in rows))
     # Rows are looked up by metric, so that many requirements on many rows stay fast.
     of_metric: dict[str, list[Mapping[str, Any]]] = {}
@@ -252,6 +260,30 @@ def check(
         candidates = of_metric.get(requirement.metric, rows)
         outcomes += _outcomes(candidates, requirement, models)
     return tuple(outcomes)
+
+
+def _check_range(
+    requirement: Requirement, bounds: Mapping[str, tuple[float, float]], file: str
+) -> None:
+    """Raise for a limit that no value of the metric can reach, or that none can break."""
+    low, high = bounds.get(requirement.metric, (-math.inf, math.inf))
+    for limit in requirement.limits:
+        if low <= limit.limit <= high:
+            continue
+        percent = (low, high) == (0.0, 1.0) and 2 <= limit.limit <= 100
+        hint = f"{limit.side} = {limit.limit / 100:g} is {limit.limit:g} %" if percent else ""
+        ends = f"from {_exact(low)} to {_exact(high)}"
+        if math.isinf(high):
+            ends = f"of at least {_exact(low)}"
+        raise InputError(
+            f"a limit {ends}, the range of {requirement.metric}",
+            rule="limit-range",
+            file=file,
+            location=f"requirement {requirement.id!r}",
+            field=limit.side,
+            value=limit.limit,
+            hint=hint,
+        )
 
 
 def verdicts(outcomes: Sequence[Outcome]) -> dict[str, Verdict]:
@@ -311,6 +343,10 @@ def _matching_rows(
     instead.
     """
     candidates = list(rows)
+    if requirement.group:
+        columns = {column for row in rows for column in row["group"] or {}}
+        group = {spelled(name, columns): value for name, value in requirement.group.items()}
+        requirement = structs.replace(requirement, group=group)
     for sieve in _sieves(requirement):
         matches = [row for row in candidates if sieve.keeps(row)]
         if not matches:
@@ -365,13 +401,11 @@ def _lacking(row: Mapping[str, Any], requirement: Requirement) -> list[str]:
     if reasons or not bounds:
         return reasons
     if any(_undefined(row[bound]) for bound in bounds):
-        return [f"there is no interval{_reason(row)}"]
+        return [f"there is no interval{_reason(row)}{_remedy(row)}"]
     if row["method"] == SHARE_OF_UNITS:
         return [
-            f"too few units have an error for an interval of {requirement.metric}; the given "
-            f"bounds "
-            "are of the share of units without error, and a limit on them does not apply to the "
-            'metric (use statistic = "value")'
+            f"the stored bounds are not of {requirement.metric} but of the share of units without "
+            "error, as version 0.1 wrote them: evaluate again for an interval of the metric"
         ]
     if row["low"] == row["high"]:
         return ["the interval has no width: all units agree, which says nothing about others"]
@@ -389,6 +423,19 @@ def _undefined(number: float | None) -> bool:
 
 def _reason(row: Mapping[str, Any]) -> str:
     return f": {row['reason'].replace('_', ' ')}" if row["reason"] else ""
+
+
+# What to do about an interval that is missing.
+REMEDIES = {
+    "not_requested": "evaluate without --no-ci",
+    "one_unit": "an interval needs 5 units or more",
+    "too_few_units": "an interval needs 5 units or more with something to find",
+}
+
+
+def _remedy(row: Mapping[str, Any]) -> str:
+    remedy = REMEDIES.get(row["reason"], "")
+    return f"; {remedy}" if remedy else ""
 
 
 def _comparison_words(limit: Limit, value: float) -> str:

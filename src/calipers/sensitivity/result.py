@@ -542,13 +542,16 @@ def robustness(
 
 
 def span(sample: F64) -> Span:
-    """Return the percentile interval of the defined values; NaN if fewer than half are defined."""
+    """Return the percentile interval of the defined values.
+
+    NaN if fewer than half are defined, or if they agree: a width of 0 would claim certainty.
+    """
     values = sample[~np.isnan(sample)]
     # Quantiles of the few that are defined would look more certain than they are.
     if 2 * len(values) < len(sample) or not len(values):
         return float("nan"), float("nan")
     low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
+    return (float(low), float(high)) if low < high else (float("nan"), float("nan"))
 
 
 def configuration_text(configuration: Mapping[str, Any]) -> str:

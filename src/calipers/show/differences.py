@@ -205,15 +205,13 @@ def p_in_words(d: Difference) -> str:
 
 
 def _cautions(d: Difference) -> list[str]:
-    """Return sentences on p values that cannot be small and on intervals of width 0."""
+    """Return a sentence if p values cannot be small."""
     e, least = d.estimate, smallest_p(d.estimate.n_units)
     cautions = []
     if not math.isnan(d.p) and least >= 1.0 - e.level:
         still = ", also where the interval leaves 0 out" if e.low > 0.0 or e.high < 0.0 else ""
         units = count_text(e.unit, e.n_units)
         cautions.append(f"With {units} no p value can be below {least:g}{still}.")
-    if "identical_units" in e.flags:
-        cautions.append("All replicates agree; an interval of width 0 is no certainty.")
     return cautions
 
 

@@ -453,3 +453,30 @@ def visible_line(words: str) -> str:
     for character in " ".join(words.split()):
         line += character if character.isprintable() else "\ufffd"
     return line
+
+
+def cohort_html(cohort: Any) -> str:
+    """Return a cohort as HTML: references and the predictions of every model, class by class."""
+    references = cohort.references
+    names = ["class", "references", *(f"predictions of {model}" for model in cohort.models)]
+    columns = [references.label[~references.ignore]]
+    columns += [predictions.label for predictions in cohort.models.values()]
+    rows = []
+    for k, label in enumerate(cohort.classes):
+        rows.append((label, *(int((column == k).sum()) for column in columns)))
+    total: tuple[Cell, ...] = ("all classes", *(len(column) for column in columns))
+    groups = ", ".join(cohort.images.groups) or "none"
+    n_ignored = int(references.ignore.sum())
+    notes = [f"{cohort.n_images} images; groups: {groups}."]
+    if n_ignored:
+        notes.append(f"{n_ignored} ignored references are not counted here.")
+    counts: list[Kind] = ["count"] * len(columns)
+    table = Table(
+        tuple(names),
+        tuple(rows),
+        title="Cohort",
+        summary=(total,),
+        kinds=("name", *counts),
+        notes=tuple(notes),
+    )
+    return table._repr_html_()

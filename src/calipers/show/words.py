@@ -141,8 +141,13 @@ def p_number(p: float) -> str:
 
 
 def interval_text(low: float, high: float, number: Callable[[float], str] = number_text) -> str:
-    """Return ``[0.1, 0.3]``; empty if undefined."""
-    return "" if math.isnan(low) else f"[{number(low)}, {number(high)}]"
+    """Return ``[0.1, 0.3]``; empty if undefined, or of width 0, which would claim certainty."""
+    return f"[{number(low)}, {number(high)}]" if low < high else ""
+
+
+def has_interval(estimate: Estimate) -> bool:
+    """Return whether there is an interval to show; results of before may have some of width 0."""
+    return estimate.low < estimate.high
 
 
 def estimate_text(estimate: Estimate, number: Callable[[float], str] = number_text) -> str:
@@ -205,12 +210,12 @@ def value_in_words(estimate: Estimate, faultless: str) -> str:
 
 
 def interval_in_words(estimate: Estimate, span: Callable[[float, float], str] = span_text) -> str:
-    """Return ``95 % interval 0.80 to 0.88``, or ``no interval: too few units``.
+    """Return ``95 % interval 0.80 to 0.88``, or ``no interval: too few patients``.
 
     ``span`` writes both ends: `span_text`, `percent_span`, or points of a difference.
     """
-    if math.isnan(estimate.low):
-        return f"no interval: {reason_text(estimate.reason)}"
+    if not has_interval(estimate):
+        return f"no interval: {without_interval(estimate) or reason_text(estimate.reason)}"
     return f"{interval_of(estimate)} {span(estimate.low, estimate.high)}"
 
 
@@ -258,9 +263,12 @@ NO_INTERVAL = {  # reason -> beside the value, and as a clause
         "too few wanted images",
         "an alarm is wanted on fewer than 100 images, and the threshold rests on the last few",
     ),
-    "too_many_undefined": ("often undefined", "more than 5 % of the replicates have no value"),
+    "too_many_undefined": (
+        "often undefined",
+        "more than 5 % of the bootstrap samples have no value",
+    ),
     "constant_input": (
-        "all replicates agree",
+        "all bootstrap samples agree",
         "all bootstrap samples agree, or vary too little for this kind of interval",
     ),
 }
@@ -295,7 +303,7 @@ def speaks_for(statistics: Mapping[str, Any], estimates: Sequence[Estimate]) -> 
     valued = [estimate for estimate in estimates if estimate.value == estimate.value]
     if statistics["interval"] is None or not valued:
         return ""
-    if any(estimate.low == estimate.low for estimate in valued):
+    if any(map(has_interval, valued)):
         return (
             f"{level_text(statistics['level'])} confidence intervals, resampled by "
             f"{statistics['unit']} (n = {statistics['n_units']}); "
@@ -311,9 +319,10 @@ def without_interval(estimate: Estimate) -> str:
     """Return in few words why a value has no interval; empty if it has one, or if none was asked
     for.
     """
-    if estimate.low == estimate.low or estimate.reason not in NO_INTERVAL:
+    reason = "constant_input" if estimate.low == estimate.high else estimate.reason
+    if has_interval(estimate) or reason not in NO_INTERVAL:
         return ""
-    return with_units(NO_INTERVAL[estimate.reason][0], estimate.unit)
+    return with_units(NO_INTERVAL[reason][0], estimate.unit)
 
 
 def same_for_all(estimates: Sequence[Estimate]) -> bool:
@@ -327,7 +336,7 @@ def same_for_all(estimates: Sequence[Estimate]) -> bool:
 
 def marks_of(estimate: Estimate) -> str:
     """Return the marks behind an interval; `legend` explains them."""
-    if estimate.low != estimate.low:
+    if not has_interval(estimate):
         return ""
     return "".join(mark for flag, mark in MARKS.items() if flag in estimate.flags)
 

@@ -157,6 +157,9 @@ def leave_one_out(
         why = SCORES[name].reason if math.isnan(value) else "too_many_undefined"
         return LeaveOneOut(name, models, value, tuple(without), NAN, NAN, NAN, level, why)
     low, high = _t_interval(value, error, len(without), level, SCORES[name].bounds)
+    if not low < high:  # an interval of width 0 would claim certainty
+        why = "constant_input"
+        return LeaveOneOut(name, models, value, tuple(without), error, NAN, NAN, level, why)
     return LeaveOneOut(name, models, value, tuple(without), error, low, high, level)
 
 

@@ -408,6 +408,9 @@ def leave_one_out(
     half = float(stdtrit(n - 1, (1 + level) / 2)) * error
     # Agreement and IoU lie in [0, 1]; a t interval does not know that.
     low, high = max(0.0, value - half), min(1.0, value + half)
+    if not low < high:  # an interval of width 0 would claim certainty
+        reason = "constant_input"
+        return ObjectLeaveOneOut(metric, value, by_model, error, NAN, NAN, level, reason)
     return ObjectLeaveOneOut(metric, value, by_model, error, low, high, level, None)
 
 

@@ -482,8 +482,8 @@ def _perfection(result: StabilityResult) -> Iterator[Remark]:
     if "few_errors" in flags:
         text = (
             "where fewer than 5 images (or patients) fall short of the best value, the bootstrap "
-            "is not reliable: the interval is a score interval that counts images (or patients) "
-            "(score-t, marked * in tables)"
+            "is not reliable: the interval counts images (or patients) "
+            "(jeffreys-t, marked * in tables)"
         )
         yield Remark("near-perfect", text, flag=False)
     if "identical_units" in flags:
@@ -594,10 +594,10 @@ def _generalisation(result: StabilityResult, apj: Estimate) -> str:
 
 
 def _other_trainings(jackknife: LeaveOneOut) -> str:
+    if jackknife.reason == "constant_input":
+        return "leaving out one model changes nothing"
     if jackknife.reason is not None:
         return "it cannot be estimated for other trainings"
-    if jackknife.low == jackknife.high:
-        return "leaving out one model changes nothing"
     return (
         f"for other trainings it is {jackknife.low:.2f} to {jackknife.high:.2f}, from leaving out "
         "one model at a time"

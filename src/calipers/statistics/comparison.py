@@ -200,17 +200,18 @@ def judge(
         wide_intervals = intervals(d, replicates, support, level=level, bounds=ANYTHING)
         interval_list = [_within(interval, span) for interval in wide_intervals]
         steps = _steps(d, replicates, n, units.freedom)
-        has_interval = np.array([interval.reason is None for interval in interval_list])
+        # No bootstrap p value without replicates to trust. Those that agree have no spread, but a
+        # sign: the smallest p value of so many units, or 1 if there is no difference.
+        is_tested = np.array([interval.testable for interval in interval_list])
         tested = bootstrap_p(d, replicates, n, units.freedom)
-        # No bootstrap p value without an interval: both rest on the same replicates.
-        p, p_share = np.where(has_interval, [tested, share_p(replicates, n)], np.nan)
+        p, p_share = np.where(is_tested, [tested, share_p(replicates, n)], np.nan)
     n_undefined = np.zeros(len(d), np.int64)
     if trades is not None:
         n_undefined = np.isnan(trades).sum(axis=0)
         enough = n_undefined <= MOST_UNDEFINED * len(trades)
         p = np.where(enough, permutation_p(d, trades, exact=exact_swaps(units)), np.nan)
         for k in np.flatnonzero(~enough).tolist():
-            if not interval_list[k].reason:
+            if interval_list[k].testable:
                 interval_list[k] = replace(interval_list[k], reason="too_many_undefined")
     return DifferenceTests(interval_list, p, p_share, n_undefined, steps)
 

@@ -93,7 +93,7 @@ class Column:
     jackknife: F64 | None = None
     errors: tuple[F64, F64] | None = None
     apart: bool = False  # the rows are numbers of their own: see `intervals`
-    score: bool = True  # few errors call for the score form: see `intervals`
+    few_form: bool = True  # few errors call for a form of their own: see `intervals`
 
 
 Amend = Callable[[int, Interval], Interval]  # row, interval -> the interval that is stated
@@ -128,7 +128,7 @@ def column_estimates(
             jackknife=column.jackknife,
             errors=column.errors,
             apart=column.apart,
-            score=column.score,
+            few_form=column.few_form,
         )
         column_intervals = [amend(row, one) for row, one in enumerate(column_intervals)]
     numbers = column.values.tolist()
@@ -252,7 +252,7 @@ def _columns(
             replicates=sample[:, :n_rows, k],
             support=supports,
             bounds=metric.facts.bounds_of(k),
-            score=metric.facts.names[k] not in metric.facts.graded,
+            few_form=metric.facts.names[k] not in metric.facts.graded,
             method=method,
             jackknife=None if without is None else without[:, :, k],
             errors=own,
@@ -280,7 +280,10 @@ def _supports(
             # A rate is per image, a count of all images.
             n_images = counts[row][k][IMAGES]
             per = 1 if facts.per_image else n_images
-            n_trials, event = number * n_images / per, per / units.number
+            n_trials = number * n_images / per
+            # One event per unit, in so many of its images as are likely to fare alike.
+            size = n_images / units.number
+            event = per / units.number * float(making.assumed_effect(size)) / size
         supports.append(
             Support(
                 units.number,
@@ -290,6 +293,7 @@ def _supports(
                 units.freedom,
                 n_trials=n_trials,
                 event=event,
+                biased=facts.names[k] in facts.biased,
             )
         )
     return supports

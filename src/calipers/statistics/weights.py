@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import I64
-from calipers.errors import UsageError, did_you_mean, several
+from calipers.data.cohort import ORIGINAL
+from calipers.errors import UsageError, did_you_mean, several, spelled
 from calipers.kernels import ragged, resampling
 from calipers.kernels.resampling import generator
 from calipers.kernels.route import native
@@ -157,7 +158,11 @@ def units_of(
     """
     names = [cluster] if isinstance(cluster, str) else several("cluster", cluster)
     if names == ["auto"]:
-        names = ["patient" if "patient" in groups else "image"]
+        # Copies of an image, one for every pair of readers, are no units of their own.
+        known_units = [name for name in ("patient", ORIGINAL) if name in groups]
+        names = [known_units[0] if known_units else "image"]
+    names = [spelled(name, groups) for name in names]
+    strata = spelled(strata, groups)
     for name in names:
         _check_column("cluster", name, ["image", *groups])
     if strata:

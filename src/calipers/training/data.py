@@ -44,6 +44,7 @@ from calipers.show.words import count_text
 from calipers.training.canvases import Canvases, is_canvases, open_canvases
 
 DIGITS = "digits"
+EXTERNAL = "external/"  # before the ids of images of other data
 NIH_ENTRIES, NIH_BOXES = "Data_Entry_2017.csv", "BBox_List_2017.csv"
 NOTHING = {"", "no finding", "none", "normal"}  # labels that name no class
 BINARY = "positive"  # the class of labels that are 0 and 1
@@ -150,6 +151,39 @@ class TrainingImages:
         for i in rows.tolist():
             boxes[i] = self.boxes[i]
         return replace(self, boxes=tuple(boxes))
+
+    def joined(self, other: TrainingImages) -> TrainingImages:
+        """Return the images of both, with the classes of the first; those of the other one are
+        called ``external/...``.
+
+        Boxes and findings of classes that the first does not have are left out.
+        """
+        number = {name: k for k, name in enumerate(self.classes)}
+        codes = np.array([number.get(name, -1) for name in other.classes], np.int64)
+        findings = np.zeros((len(other), len(self.classes)), np.bool_)
+        for name, k in number.items():
+            if name in other.classes:
+                findings[:, k] = other.findings[:, other.classes.index(name)]
+        boxes: list[F64 | None] = []
+        labels = []
+        for own, own_labels in zip(other.boxes, other.box_labels):
+            same = codes[own_labels] >= 0
+            boxes.append(None if own is None else own[same])
+            labels.append(codes[own_labels][same])
+        n, test = len(self), self.test
+        if test is not None:
+            test = np.append(test, np.zeros(len(other), np.bool_))
+        return replace(
+            self,
+            ids=(*self.ids, *(EXTERNAL + name for name in other.ids)),
+            findings=np.concatenate([self.findings, findings]),
+            boxes=(*self.boxes, *boxes),
+            box_labels=(*self.box_labels, *labels),
+            patients=(*self.patients, *(EXTERNAL + name for name in other.patients)),
+            picture=lambda i: self.picture(i) if i < n else other.picture(i - n),
+            test=test,
+            notes=(*self.notes, *other.notes),
+        )
 
     def _class(self, target: str) -> int:
         if target not in self.classes:

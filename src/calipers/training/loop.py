@@ -32,8 +32,8 @@ from calipers.arrays import I64
 from calipers.errors import InputError, UsageError
 from calipers.io.source import require_file
 from calipers.results.files import write_atomically
-from calipers.training.plan import TrainingPlan
 from calipers.training.splits import random_of
+from calipers.training.training_plan import TrainingPlan
 
 CHECKPOINT, WEIGHTS, LOG = "checkpoint.pt", "weights.pt", "log.json"
 CHECKPOINT_SCHEMA = "calipers.checkpoint/1"

@@ -25,8 +25,8 @@ from calipers.kernels.roc import CaseRanks
 from calipers.training.backbones import backbone
 from calipers.training.frames import Frames, scaled
 from calipers.training.loop import in_batches
-from calipers.training.plan import TrainingPlan
 from calipers.training.pooling import BagPooling, LogProbability
+from calipers.training.training_plan import TrainingPlan
 
 TWO_KINDS = 2
 
@@ -132,7 +132,7 @@ class MilTask:
         area = bag_auc(order, positive)
         if area is None:
             return {"score": -loss, "loss": loss}
-        return {"score": area, "loss": loss, "auc": area}
+        return {"score": area, "loss": loss, "AUC": area}
 
 
 def maps_of(

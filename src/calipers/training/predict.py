@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`predict`: the maps of trained models on new images, in files that the other verbs read.
+"""`predict`: maps or boxes of trained models on new images, in files that the other verbs read.
 
-In come the folder of a run and images; out goes a folder:
+In come the folder of a run and images; out goes a folder. Of networks for whole images:
 
 - ``subset-1.npz``, ...: the map of every image, ``maps`` (images, grid, grid) and ``ids``;
 - ``scores.csv``: the probability that an image is positive, a column per model;
 - ``labels.csv``, if the data have labels: image, label, patient and boxes, with the size of the
   square that the map covers, in pixels of the picture;
-- ``images``, if asked for: the pictures as the network saw them;
-- ``predictions.json``: what was done.
+- ``images``, if asked for: the pictures as the network saw them.
 
-So ``calipers stability maps/subset-*.npz --labels maps/labels.csv --scores maps/scores.csv`` works
-without further preparation.
+Of detectors: ``subset-1.json``, ..., the boxes of each in the format of COCO, and
+``references.json``, the images with what is known about them. In both cases ``predictions.json``
+says what was done, and the files go into ``calipers stability``, ``fuse`` and ``evaluate`` as they
+are.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,15 @@ from calipers import __version__
 from calipers.arrays import F32, F64, I64
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.tables.table import delimited
+from calipers.io.write import write
 from calipers.results.files import check_folder, staged_folder, write_atomically
 from calipers.training.canvases import Canvases
 from calipers.training.data import DIGITS, TrainingImages, open_images
+from calipers.training.detector import DetectedBoxes, boxes_of, cohort_of
 from calipers.training.frames import Frames, prepare
 from calipers.training.loop import WEIGHTS, device_named, read_weights, reproducible
-from calipers.training.mil import MilNetwork, maps_of
+from calipers.training.members import network_of
+from calipers.training.mil import maps_of
 from calipers.training.train import AVERAGE, ModelRecord, Progress, RunRecord
 
 PARTS = ("test", "validation", "train", "all")
@@ -49,6 +53,7 @@ class PredictedMaps:
     """What was predicted, and where it is."""
 
     folder: Path
+    kind: str  # "maps" or "boxes"
     models: tuple[str, ...]
     part: str
     n_images: int
@@ -61,6 +66,7 @@ class PredictedMaps:
         return {
             "schema": PREDICTIONS_SCHEMA,
             "calipers": __version__,
+            "kind": self.kind,
             "models": list(self.models),
             "part": self.part,
             "images": self.n_images,
@@ -70,8 +76,14 @@ class PredictedMaps:
         }
 
     def next_command(self) -> str:
-        """Return the command that measures stability, or "" for a single model."""
+        """Return the command that measures what was predicted, or "" if nothing is known."""
         names = [name for name in self.models if name != AVERAGE]
+        if self.kind == "boxes":
+            files = " ".join(f"{name}={self.folder / name}.json" for name in names)
+            references = self.folder / "references.json"
+            if len(names) < 2:
+                return f"calipers evaluate {references} {files}"
+            return f"calipers fuse {references} {files} -o fused.json --evaluate"
         if len(names) < 2:
             return ""
         files = " ".join(str(self.folder / f"{name}.npz") for name in names)
@@ -94,7 +106,7 @@ def predict(
     force: bool = False,
     progress: Progress | None = None,
 ) -> PredictedMaps:
-    """Write the maps of all models of a run.
+    """Write the maps or boxes of all models of a run.
 
     Parameters
     ----------
@@ -131,35 +143,56 @@ def predict(
         colour=record.channels > 1,
         progress=lambda step, total: say("decoding", step, total),
     )
-    maps: dict[str, F32] = {}
-    scores: dict[str, F64] = {}
+    outputs = []
     with reproducible(jobs):
         for k, model in enumerate(record.models):
-            maps[model.name], odds = _maps(record, model, Path(run), frames, chosen_device)
-            scores[model.name] = expit(odds)
+            outputs.append(_outputs(record, model, Path(run), frames, chosen_device))
             say("predicting", k + 1, len(record.models))
     labelled = bool(images.classes)
+    names = tuple(model.name for model in record.models)
+    kind = "boxes" if record.plan.model == "detector" else "maps"
     result = PredictedMaps(
         folder=folder,
-        models=tuple(maps),
+        kind=kind,
+        models=names,
         part=part,
         n_images=len(frames),
         n_positive=int(frames.images.positive.sum()) if labelled else None,
         broken=frames.broken,
         notes=tuple(notes),
     )
-    ids = _bag_names(frames.images.ids)
     with staged_folder(folder, force=force) as stage:
-        for name, values in maps.items():
-            write_atomically(stage / f"{name}.npz", _npz(values, ids))
-        write_atomically(stage / "scores.csv", delimited({"bag": ids, **_lists(scores)}))
-        if labelled:
-            write_atomically(stage / "labels.csv", delimited(label_columns(frames, ids)))
+        if result.kind == "boxes":
+            _write_boxes(stage, frames, record.classes, dict(zip(names, outputs)))
+        else:
+            _write_maps(stage, frames, dict(zip(names, outputs)))
         if save_images:
-            _save_images(stage, frames, ids)
+            _save_images(stage, frames, _bag_names(frames.images.ids))
         text = json.dumps(result.as_dict(), indent=1, allow_nan=False)
         write_atomically(stage / PREDICTIONS, text + "\n")
     return result
+
+
+def _write_maps(stage: Path, frames: Frames, outputs: dict[str, tuple[F32, F64]]) -> None:
+    ids = _bag_names(frames.images.ids)
+    scores: dict[str, list[float]] = {}
+    for name, (maps, odds) in outputs.items():
+        write_atomically(stage / f"{name}.npz", _npz(maps, ids))
+        scores[name] = expit(odds).tolist()
+    write_atomically(stage / "scores.csv", delimited({"bag": ids, **scores}))
+    if frames.images.classes:
+        write_atomically(stage / "labels.csv", delimited(label_columns(frames, ids)))
+
+
+def _write_boxes(
+    stage: Path, frames: Frames, classes: Sequence[str], outputs: dict[str, list[DetectedBoxes]]
+) -> None:
+    if not frames.images.classes:
+        frames = replace(frames, images=replace(frames.images, classes=tuple(classes)))
+    cohort = cohort_of(frames, np.arange(len(frames)), outputs)
+    write(cohort, stage / "references.json")
+    for name in outputs:
+        write(cohort, stage / f"{name}.json", what=name)
 
 
 def _images(record: RunRecord, source: str, labels: str | None) -> tuple[TrainingImages, list[str]]:
@@ -167,13 +200,18 @@ def _images(record: RunRecord, source: str, labels: str | None) -> tuple[Trainin
     settings = None if record.canvases is None else Canvases(**record.canvases)
     images = open_images(source, labels, canvases=settings)
     notes = list(images.notes)
-    if record.target in images.classes:
-        return images.only(record.target), notes
+    classes = tuple(record.classes)
+    if set(classes) <= set(images.classes):
+        if record.plan.model == "detector" and classes == images.classes:
+            return images, notes
+        if len(classes) == 1:
+            return images.only(classes[0]), notes
     if images.classes:
-        if labels is not None:
-            hint = did_you_mean(record.target, images.classes)
-            raise UsageError(f"no image of {labels} is labelled {record.target!r}; {hint}")
-        notes.append(f"the data have no class {record.target!r}: no labels are written")
+        missing = [name for name in classes if name not in images.classes]
+        if labels is not None and missing:
+            hint = did_you_mean(missing[0], images.classes)
+            raise UsageError(f"no image of {labels} is labelled {missing[0]!r}; {hint}")
+        notes.append(f"the classes of the data are not {', '.join(classes)}: no labels are written")
     bare = TrainingImages(
         name=images.name,
         ids=images.ids,
@@ -210,29 +248,28 @@ def _rows_of_part(images: TrainingImages, record: RunRecord, part: str) -> I64:
     return np.array([index[name] for name in record.split[part]], np.int64)
 
 
-def _maps(
+def _outputs(
     record: RunRecord, model: ModelRecord, run: Path, frames: Frames, device: torch.device
-) -> tuple[F32, F64]:
-    network = MilNetwork(record.plan, record.channels)
+) -> Any:
+    """Return maps and log odds of a network for whole images, or the boxes of a detector."""
+    network: Any = network_of(record.plan, record.channels, record.classes)
     path = run / model.name / WEIGHTS
     content = read_weights(path, model.identity)
     try:
         network.load_state_dict(content["network"])
     except (RuntimeError, KeyError):
         raise InputError(
-            f"weights of a {record.plan.backbone} network", rule="checkpoint", file=str(path)
+            f"weights of a {record.plan.model} network", rule="checkpoint", file=str(path)
         ) from None
-    every = np.arange(len(frames))
-    return maps_of(network.to(device), frames, every, record.plan.batch, device)
+    every, batch = np.arange(len(frames)), record.plan.batch
+    if record.plan.model == "detector":
+        return boxes_of(network.to(device), frames, every, batch, device)
+    return maps_of(network.to(device), frames, every, batch, device)
 
 
 def _bag_names(ids: Sequence[str]) -> list[str]:
     """Return the ids as bags are called in files: text without line breaks."""
     return [" ".join(name.split()) for name in ids]
-
-
-def _lists(columns: dict[str, F64]) -> dict[str, list[float]]:
-    return {name: values.tolist() for name, values in columns.items()}
 
 
 def label_columns(frames: Frames, ids: Sequence[str]) -> dict[str, list[Any]]:

@@ -27,12 +27,12 @@ import torch
 from msgspec import Struct
 
 from calipers import __version__
-from calipers.arrays import I64
+from calipers.arrays import Flags
 from calipers.errors import InputError, UsageError
 from calipers.io.source import hash_file, require_file
 from calipers.results.files import check_folder, environment, sha256_of, write_atomically
 from calipers.results.schema import structure
-from calipers.show.table import Table
+from calipers.show.table import Kind, Table
 from calipers.training.backbones import INSTALLED
 from calipers.training.canvases import Canvases
 from calipers.training.data import DIGITS, TrainingImages, open_images
@@ -48,9 +48,20 @@ from calipers.training.loop import (
     reproducible,
     write_weights,
 )
-from calipers.training.mil import MilNetwork, MilTask, average_weights, bag_auc, maps_of
-from calipers.training.plan import TrainingPlan
-from calipers.training.splits import ImageSplit, check_two_kinds, random_of, split_images, subset
+from calipers.training.members import (
+    Member,
+    check_options,
+    measure_name,
+    measure_of,
+    members_of,
+    network_of,
+    split_of,
+    task_of,
+    usable,
+)
+from calipers.training.mil import average_weights
+from calipers.training.splits import ImageSplit, random_of
+from calipers.training.training_plan import TrainingPlan
 
 RUN, RUN_SCHEMA = "run.json", "calipers.training-run/1"
 AVERAGE = "average"
@@ -70,8 +81,9 @@ class ModelRecord(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     epochs: int
     best: int
     loss: float
-    validation_auc: float | None
-    test_auc: float | None
+    augment: str
+    validation: float | None  # AUC of a network for whole images, AP50 of a detector
+    test: float | None
     seconds: float
 
 
@@ -84,7 +96,7 @@ class RunRecord(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     data: str
     source: str
     labels: str | None
-    target: str
+    classes: list[str]
     canvases: dict[str, Any] | None
     plan: TrainingPlan
     seed: int
@@ -92,6 +104,7 @@ class RunRecord(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     fold: int | None
     weights: str | None
     average: bool
+    ensemble: str | None
     channels: int
     split: dict[str, list[str]]
     positive: dict[str, int]
@@ -103,8 +116,9 @@ class RunRecord(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def question(self) -> dict[str, Any]:
         """Return what decides on the weights: runs that differ in it are different trainings."""
         plan = {key: value for key, value in self.plan.as_dict().items() if key != "source"}
-        names = ("target", "canvases", "seed", "subsets", "fold", "weights", "average", "channels")
-        return {"plan": plan, "split": self.split, **{name: getattr(self, name) for name in names}}
+        data = {"split": self.split, "classes": self.classes, "canvases": self.canvases}
+        names = ("seed", "subsets", "fold", "weights", "average", "ensemble", "channels")
+        return {"plan": plan, **data, **{name: getattr(self, name) for name in names}}
 
     def save(self, folder: Path) -> None:
         """Write ``run.json``."""
@@ -138,6 +152,8 @@ def train(
     fold: int | None = None,
     weights: str | None = None,
     average: bool = False,
+    ensemble: str | None = None,
+    external: str | None = None,
     canvases: Canvases | None = None,
     device: str = "auto",
     jobs: int = 1,
@@ -155,7 +171,7 @@ def train(
     plan
         The name of a plan, a TOML file, or a plan.
     target
-        The class to find. Not needed if there is only one.
+        The class to find. Not needed if there is only one; a detector finds all by default.
     subsets
         Number of models; each is trained on ``subset_share`` of the training images.
     fold
@@ -164,26 +180,31 @@ def train(
         Of the backbone: a file, or ``installed``.
     average
         Start all models from the same weights, and add the mean of their weights as a model.
+    ensemble
+        ``endocv2022``: two folds with light and heavy augmentation, instead of subsets.
+    external
+        A folder of further training images, for a detector.
     jobs
         Number of threads.
     resume
         Continue a run that was interrupted.
     """
     steps = TrainingPlan.load(plan)
+    check_options(steps, ensemble, external, weights)
     chosen_device = device_named(device)
     place = _checked_folder(Path(folder), source, labels, resume=resume)
     with reproducible(jobs):
         # A pooling that does not exist or weights of another network are told before the pictures
         # are decoded, which may take an hour.
-        MilNetwork(steps, 1, weights)
+        network_of(steps, 1, ("any",), weights)
     say = progress or _silent
     if canvases is None:
         canvases = Canvases(target=target or Canvases().target, side=steps.side, seed=seed)
-    images = open_images(source, labels, canvases=canvases)
-    name = _target(images, target, source, canvases)
-    images = images.only(name)
+    images = _images(source, labels, target, steps, canvases)
+    if external is not None:
+        images = images.joined(open_images(external, None, canvases=canvases))
     frames = prepare(
-        images,
+        usable(images, steps),
         steps.side,
         jobs=jobs,
         # Where there is room for the run there is room for the frames.
@@ -191,31 +212,28 @@ def train(
         progress=lambda step, total: say("decoding", step, total),
     )
     images = frames.images
-    split = split_images(images, seed, validation_share=steps.validation_share, fold=fold)
-    check_two_kinds(images.positive, split.train, "training", images.name, name)
+    split = split_of(images, steps, seed, fold)
+    members = members_of(images, split, steps, seed=seed, subsets=subsets, ensemble=ensemble)
     record = RunRecord(
         data=images.name,
         source=source,
         labels=labels,
-        target=name,
+        classes=list(images.classes),
         canvases=asdict(canvases) if _is_drawn(images) else None,
         plan=steps,
         seed=seed,
-        subsets=subsets,
+        subsets=len(members),
         fold=fold,
         weights=_weights_name(weights),
         average=average,
+        ensemble=ensemble,
         channels=frames.channels,
         split=split.as_dict(images.ids),
         positive=_positive(images, split),
         broken=[error.as_dict() for error in frames.broken],
-        notes=list(images.notes),
+        notes=_notes(images, ensemble, external),
         models=[],
-        environment={
-            **environment(),
-            "torch": str(torch.__version__),
-            "device": str(chosen_device),
-        },
+        environment=environment() | _torch_facts(chosen_device, jobs),
     )
     if resume:
         _check_same(RunRecord.open(place), record, place)
@@ -224,13 +242,33 @@ def train(
     trainer = _Trainer(record, frames, split, place, chosen_device, jobs, weights)
     models = []
     with reproducible(jobs):
-        for k in range(subsets):
-            models.append(trainer.model(k, say))
+        for k, member in enumerate(members):
+            models.append(trainer.model(member, k, say))
         if average:
             models.append(trainer.average(models))
     result = msgspec.structs.replace(record, status="finished", models=models)
     result.save(place)
     return result
+
+
+def _images(
+    source: str, labels: str | None, target: str | None, plan: TrainingPlan, canvases: Canvases
+) -> TrainingImages:
+    images = open_images(source, labels, canvases=canvases)
+    if plan.model == "detector" and target is None and images.classes:
+        return images
+    # Canvases always show a target; a detector of all characters was asked for above.
+    return images.only(_target(images, target, source, canvases))
+
+
+def _notes(images: TrainingImages, ensemble: str | None, external: str | None) -> list[str]:
+    notes = list(images.notes)
+    if ensemble is not None and external is None:
+        notes.append(
+            "without --external data the ensemble has four members: two folds, with light and with "
+            "heavy augmentation"
+        )
+    return notes
 
 
 def _torch_facts(device: torch.device, jobs: int) -> dict[str, Any]:
@@ -335,19 +373,15 @@ class _Trainer:
         rows = random_of(record.seed, "boxes").permutation(boxed)[:n]
         self.images = frames.images.with_boxes_of(np.sort(rows))
 
-    def model(self, k: int, progress: Progress) -> ModelRecord:
+    def model(self, member: Member, k: int, progress: Progress) -> ModelRecord:
         """Train a model, continue it, or take it as it is if it is done."""
-        record, plan, name = self.record, self.record.plan, f"subset-{k + 1}"
-        rows = subset(self.images, self.split.train, plan.subset_share, record.seed, k)
-        seed = int(random_of(record.seed, f"model-{k}").integers(1 << 31))
-        identity = self._identity(rows, seed)
+        record, name = self.record, member.name
+        identity = self._identity(member)
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
-        torch.manual_seed(seed if not record.average else record.seed)
-        network = MilNetwork(plan, record.channels, self.weights)
-        task = MilTask(
-            network, self.frames, self.images.boxed, self.split.validation, plan, self.device
-        )
+        torch.manual_seed(record.seed if record.average else member.seed)
+        network = network_of(member.plan, record.channels, record.classes, self.weights)
+        task = task_of(network, member, self.frames, self.images, self.device)
         began = time.monotonic()
         if (folder / WEIGHTS).exists():
             network.load_state_dict(read_weights(folder / WEIGHTS, identity)["network"])
@@ -355,28 +389,29 @@ class _Trainer:
         else:
             history = fit(
                 task,
-                plan,
-                rows,
+                member.plan,
+                member.rows,
                 folder,
                 identity=identity,
-                seed=seed,
+                seed=member.seed,
                 threads=self.jobs,
                 progress=lambda step, total: progress(
                     f"training {name}", k * total + step, record.subsets * total
                 ),
             )
-        last = history.epochs[history.best - 1]
+        best = history.epochs[history.best - 1]
         return ModelRecord(
             name=name,
             identity=identity,
-            seed=seed,
-            n_train=len(rows),
-            n_boxed=int(self.images.boxed[rows].sum()),
+            seed=member.seed,
+            n_train=len(member.rows),
+            n_boxed=int(self._seen_boxes(member)[member.rows].sum()),
             epochs=len(history.epochs),
             best=history.best,
-            loss=last.loss,
-            validation_auc=last.validation.get("auc"),
-            test_auc=self._test_auc(network),
+            loss=best.loss,
+            augment=member.plan.augment,
+            validation=best.validation.get(measure_name(member.plan)),
+            test=self._measure(network),
             seconds=round(time.monotonic() - began, 1),
         )
 
@@ -386,7 +421,8 @@ class _Trainer:
         for model in models:
             path = self.folder / model.name / WEIGHTS
             states.append(read_weights(path, model.identity)["network"])
-        network = MilNetwork(self.record.plan, self.record.channels).to(self.device)
+        record = self.record
+        network = network_of(record.plan, record.channels, record.classes).to(self.device)
         weights = average_weights(states)
         network.load_state_dict(weights)
         identity = sha256_of([model.identity for model in models])
@@ -395,29 +431,32 @@ class _Trainer:
         return ModelRecord(
             name=AVERAGE,
             identity=identity,
-            seed=self.record.seed,
+            seed=record.seed,
             n_train=len(self.split.train),
             n_boxed=int(self.images.boxed[self.split.train].sum()),
             epochs=0,
             best=0,
             loss=float(np.mean([model.loss for model in models])),
-            validation_auc=None,
-            test_auc=self._test_auc(network),
+            augment=record.plan.augment,
+            validation=None,
+            test=self._measure(network),
             seconds=0.0,
         )
 
-    def _identity(self, rows: I64, seed: int) -> str:
-        ids = [self.images.ids[i] for i in rows.tolist()]
-        boxed = [self.images.ids[i] for i in rows[self.images.boxed[rows]].tolist()]
-        question = self.record.question()
-        return sha256_of([question["plan"], question["weights"], ids, boxed, seed])
+    def _seen_boxes(self, member: Member) -> Flags:
+        """Return (n,) the images whose boxes a model sees: a detector sees those of all."""
+        images = self.images if member.plan.model == "mil" else self.frames.images
+        return images.boxed
 
-    def _test_auc(self, network: MilNetwork) -> float | None:
-        if not len(self.split.test):
-            return None
-        batch = self.record.plan.batch
-        _, order = maps_of(network, self.frames, self.split.test, batch, self.device)
-        return bag_auc(order, self.frames.images.positive[self.split.test])
+    def _identity(self, member: Member) -> str:
+        ids = np.array(self.images.ids, dtype=object)
+        boxed = self._seen_boxes(member)[member.rows]
+        plan = {key: value for key, value in member.plan.as_dict().items() if key != "source"}
+        question = [plan, self.record.classes, self.record.weights, member.seed]
+        return sha256_of([*question, ids[member.rows].tolist(), ids[member.rows[boxed]].tolist()])
+
+    def _measure(self, network: Any) -> float | None:
+        return measure_of(network, self.frames, self.split.test, self.record.plan, self.device)
 
 
 def _stored_history(folder: Path) -> History:
@@ -435,14 +474,17 @@ def run_tables(record: RunRecord) -> list[Table]:
                 model.n_train,
                 f"{model.best} of {model.epochs}" if model.epochs else "",
                 model.loss,
-                model.validation_auc,
-                model.test_auc,
+                model.validation,
+                model.test,
                 f"{model.seconds:.0f} s",
             )
         )
-    columns = ("model", "images", "epoch", "loss", "AUC, validation", "AUC, test", "time")
-    counts = {name: len(ids) for name, ids in record.split.items()}
-    note = "; ".join(
-        f"{name}: {n} images, {record.positive[name]} positive" for name, n in counts.items()
-    )
-    return [Table(columns, tuple(rows), title=f"Models that find {record.target!r}", notes=(note,))]
+    measure = measure_name(record.plan)
+    columns = ("model", "images", "epoch", "loss", f"{measure}, validation", f"{measure}, test")
+    kinds: tuple[Kind, ...] = ("name", "count", "text", "value", "value", "value", "text")
+    parts = []
+    for name, ids in record.split.items():
+        parts.append(f"{name}: {len(ids)} images, {record.positive[name]} positive")
+    title = f"Models that find {', '.join(record.classes)}"
+    note = "; ".join(parts) + "."
+    return [Table((*columns, "time"), tuple(rows), title=title, notes=(note,), kinds=kinds)]

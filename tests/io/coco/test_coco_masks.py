@@ -429,7 +429,7 @@ def mutated(rng: random.Random, segmentation):
 
 
 # Half a second each: two hundred files are written and read.
-@pytest.mark.parametrize("seed", seeds(10, default=4))
+@pytest.mark.parametrize("seed", seeds(10, default=2))
 def test_mutated_segmentations_are_read_or_refused(tmp_path, seed):
     """A hundred each: success or InputError, and lenient reading accounts for every record."""
     from pycocotools import mask as peer

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import calipers as cal
 from calipers.errors import InputError, UsageError
+from calipers.evaluation.compare import reader_sentences
 from calipers.io.consensus import _joined, _overlaps
 from calipers.io.read import read
 
@@ -188,3 +191,97 @@ def test_readers_of_parquet_may_be_numbers(tmp_path):
         read(path)
     assert read(path, readers="any").references.boxes.tolist() == [[0.5, 0, 9.5, 9]]
     assert read(path, readers="2").references.boxes.tolist() == [[1, 0, 10, 9]]
+
+
+PREDICTIONS = "image,class,score,x0,y0,x1,y1\na,nodule,0.9,10,10,30,30\n"
+
+
+def each(folder: Path, table: str = TABLE, **options):
+    put(folder, PREDICTIONS, "ours.csv")
+    return read(put(folder, table), {"ours": folder / "ours.csv"}, readers="each", **options)
+
+
+def test_each_reader_is_the_reference_in_turn(tmp_path):
+    """By hand: a and b have six ordered pairs of readers each, c has two. Of the pairs of readers
+    four agree on a box; seven times the first has one that the second lacks, and as often the other
+    way round. The model hits R1 and R2 on a, misses R3's mass there and everything on b and c.
+    """
+    cohort = each(tmp_path)
+    assert (cohort.n_images, tuple(cohort.models)) == (14, ("ours", "other readers"))
+    assert not cohort.models["other readers"].scored
+    assert cohort.images.groups["reader"].tolist()[:6] == ["R1", "R1", "R2", "R2", "R3", "R3"]
+    assert cohort.images.groups["original image"].tolist() == [*"aaaaaabbbbbbcc"]
+    [note] = [note for note in cohort.intake.notes if note.startswith("readers each")]
+    assert "3 images that several of 3 readers read stand for 14 ordered pairs" in note
+    protocol = cal.Protocol.load("overview").with_metrics(["F1@0.5"])
+    evaluation = cal.evaluate(cohort, protocol, by="reader", ci=False)
+    assert evaluation["other readers", "F1@0.5"].value == pytest.approx(2 * 4 / (2 * 4 + 7 + 7))
+    assert evaluation["ours", "F1@0.5"].value == pytest.approx(2 * 4 / (2 * 4 + 2 + 7))
+    # Against R3, whose mass on a and nodule on b nobody or only R2 has.
+    of_third = evaluation.get("F1@0.5", model="other readers", reader="R3")
+    assert of_third.value == pytest.approx(2 * 1 / (2 * 1 + 2 + 3))
+    assert evaluation.units.name == "original image"
+    assert evaluation.units.number == 3
+
+
+def test_copies_of_an_image_are_drawn_together_or_with_their_patient(tmp_path):
+    groups = put(tmp_path, "image,patient\na,P\nb,P\nc,Q\n", "groups.csv")
+    protocol = cal.Protocol.load("overview").with_metrics(["F1@0.5"])
+    evaluation = cal.evaluate(each(tmp_path, groups=groups), protocol, ci=False)
+    assert (evaluation.units.name, evaluation.units.number) == ("patient", 2)
+
+
+def test_an_image_of_one_reader_is_left_out_and_counted(tmp_path):
+    cohort = each(tmp_path, TABLE + "d,R1,nodule,0,0,9,9\n")
+    assert "d" not in cohort.images.groups["original image"]
+    assert "1 images with fewer readers are left out" in " ".join(cohort.intake.notes)
+    alone = "image,reader,class,x0,y0,x1,y1\na,R1,nodule,0,0,9,9\nb,R2,nodule,0,0,9,9\n"
+    with pytest.raises(InputError, match="images that several readers read"):
+        each(tmp_path, alone)
+    groups = put(tmp_path, "image,original image\na,1\nb,2\nc,3\n", "groups.csv")
+    with pytest.raises(InputError, match="rename yours"):
+        each(tmp_path, groups=groups)
+
+
+def many_readers(folder: Path, n: int, found: float, noise: float, seed: int = 0) -> cal.Cohort:
+    """Images that three of five readers read; the model finds a share of what is there."""
+    random = np.random.default_rng(seed)
+    table, said = [TABLE.splitlines()[0]], [PREDICTIONS.splitlines()[0]]
+    for image in range(n):
+        x, y = random.uniform(0, 400, 2)
+        for reader in random.choice(5, 3, replace=False):
+            box = np.array([x, y, x + 50, y + 50]) + random.normal(0, noise, 4)
+            row = ",".join(map(str, box)) if random.random() < 0.8 else ",,,"
+            table.append(f"{image},R{reader},{'nodule' if row != ',,,' else ''},{row}")
+        if random.random() < found:
+            said.append(f"{image},nodule,0.9,{x},{y},{x + 50},{y + 50}")
+    put(folder, "\n".join(said) + "\n", "ours.csv")
+    path = put(folder, "\n".join(table) + "\n")
+    return read(path, {"ours": folder / "ours.csv"}, readers="each")
+
+
+@pytest.mark.parametrize(
+    ("found", "margin", "words"),
+    [
+        (1.0, None, "ours agrees with the readers better than they agree with each other"),
+        (0.2, None, "ours agrees with the readers less well than they agree with each other"),
+        (0.75, None, "It is not shown that ours agrees with the readers as well"),
+        (0.75, 0.2, "ours agrees with the readers as well as they agree with each other, within"),
+        (0.75, 0.001, "the margin is 0.001"),
+    ],
+)
+def test_words_on_agreement_follow_the_interval(tmp_path, found, margin, words):
+    protocol = replace(cal.Protocol.load("overview"), replicates=400).with_metrics(["F1@0.5"])
+    evaluation = cal.evaluate(many_readers(tmp_path, 90, found, 1.0), protocol, ci=False)
+    [sentence] = reader_sentences(evaluation, margin)
+    assert words in sentence
+    row = evaluation.compare("ours", "other readers").rows[0].estimate
+    assert (row.low > 0) == ("better than" in sentence)
+    assert (row.high < 0) == ("less well" in sentence)
+
+
+def test_other_cohorts_have_no_words_on_readers_and_ranks_do_not_suit_them(tmp_path):
+    assert reader_sentences(cal.evaluate(cal.demo_cohort(), "overview", ci=False)) == []
+    ranked = cal.Protocol.load("overview").with_metrics(["AP@0.5"])
+    [sentence] = reader_sentences(cal.evaluate(each(tmp_path), ranked, ci=False))
+    assert "add F1@0.5" in sentence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -246,3 +247,25 @@ def test_segmentations_that_claim_other_frames_are_refused(tmp_path: Path, frame
     assert whole.count(tag) == 1
     path.write_bytes(whole.replace(tag, changed))
     assert refused(path, role="labels").rule in ("too-large", "dicom-series", "volume-broken")
+
+
+def test_a_jpeg_of_twelve_bits_needs_another_decoder_and_is_not_damaged(tmp_path: Path) -> None:
+    """Pillow decodes JPEG Extended of 8 bits, and not of 12: the file is whole."""
+    from pydicom.encaps import encapsulate
+    from pydicom.uid import JPEGExtended12Bit
+
+    if find_spec("pylibjpeg") is not None:
+        pytest.skip("the decoder is installed")
+    path = written(tmp_path / "a.dcm", noise((8, 8), np.uint16))
+    one = pydicom.dcmread(path)
+    one.file_meta.TransferSyntaxUID = JPEGExtended12Bit
+    one.BitsStored, one.HighBit = 12, 11
+    one.PixelData = encapsulate([b"\xff\xd8\xff\xd9"])
+    one["PixelData"].VR = "OB"
+    one["PixelData"].is_undefined_length = True
+    one.save_as(path, enforce_file_format=True)
+    with pytest.raises(InputError) as error:
+        open_volume(path).read()
+    assert error.value.rule == "volume-codec"
+    assert "a JPEG decoder is missing: pip install pylibjpeg" in error.value.hint
+    assert NAME not in str(error.value)

@@ -154,14 +154,14 @@ def test_a_deflated_segmentation_is_read(tmp_path: Path) -> None:
 
 def test_deflated_bombs_are_refused(tmp_path: Path, monkeypatch) -> None:
     pydicom = pytest.importorskip("pydicom")
-    from calipers.io.volumes import dicom
+    from calipers.io.volumes import dicom_syntax
     from pictures.test_dicom import written
 
     path = written(tmp_path / "a.dcm", np.zeros((512, 512), np.uint16))
     one = pydicom.dcmread(path)
     one.file_meta.TransferSyntaxUID = pydicom.uid.DeflatedExplicitVRLittleEndian
     one.save_as(path)
-    monkeypatch.setattr(dicom, "DEFAULT", replace(DEFAULT, bytes=1000))
+    monkeypatch.setattr(dicom_syntax, "DEFAULT", replace(DEFAULT, bytes=1000))
     assert refused(path).rule == "too-large"
 
 

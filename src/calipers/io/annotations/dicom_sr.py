@@ -197,7 +197,8 @@ def _report(file: InputFile, name: str) -> _Report:
         raise UsageError(
             f'{file.file}: DICOM files need pydicom: pip install "calipers[dicom]"'
         ) from None
-    from calipers.io.volumes.dicom import require_decoder, silent_logs
+    from calipers.io.volumes.dicom import silent_logs
+    from calipers.io.volumes.dicom_syntax import require_decoder
     from calipers.io.volumes.volume import guarded
 
     with guarded(file.file), silent_logs():

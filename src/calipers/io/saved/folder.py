@@ -81,6 +81,7 @@ class StoredAccount(Struct):
     used: Count
     quarantined: dict[str, Count]  # by rule
     notes: list[str]
+    assumed_empty: Count | None = None
 
     def __post_init__(self) -> None:
         if self.read != self.used + sum(self.quarantined.values()):
@@ -130,6 +131,7 @@ class Stored:
     rows: tuple[Mapping[str, Any], ...]
     result_hash: str
     vouched: bool
+    protocol: Mapping[str, Any]
 
 
 def read_stored(path: Path | str) -> Stored:
@@ -151,7 +153,7 @@ def read_stored(path: Path | str) -> Stored:
     vouched = file.name == EVALUATION and record.exists()
     if vouched:
         _compare(record, result_hash, file)
-    return Stored(str(file), rows, result_hash, vouched)
+    return Stored(str(file), rows, result_hash, vouched, document["protocol"])
 
 
 def read_documents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 import math
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,9 +28,13 @@ import numpy as np
 from calipers.arrays import F64, Array
 from calipers.errors import InputError, UsageError
 from calipers.io.source import open_regular
+from calipers.io.volumes.dicom_syntax import (
+    DEFLATED,
+    require_better_decoder,
+    require_decoder,
+    transfer_syntax,
+)
 from calipers.io.volumes.volume import (
-    DEFAULT,
-    STEP,
     Request,
     Volume,
     VolumeReader,
@@ -47,8 +50,6 @@ from calipers.io.volumes.volume import (
     spacing_of,
 )
 
-# The transfer syntax Deflated Explicit VR Little Endian packs the header together with the pixels.
-DEFLATED = "1.2.840.10008.1.2.1.99"
 # The last numbers of the UIDs of transfer syntaxes that may be lossy (DICOM PS3.6, table A-1).
 LOSSY = ("4.50", "4.51", "4.81", "4.91", "4.93", "4.112", "4.203")
 # The only elements that are read: none of them names a patient.
@@ -307,21 +308,16 @@ def decode(file: BinaryIO, index: int | None = None) -> Array:
 
     # An encapsulated picture may be larger than the header of the DICOM file claims.
     warnings.simplefilter("error", Image.DecompressionBombWarning)
-    syntax = _transfer_syntax(file)
+    syntax = transfer_syntax(file)
     file.seek(0)
     # pydicom looks for the pixels of a file before it unpacks it; its size was checked before.
     source = dcmread(file) if syntax == DEFLATED else file
-    return np.asarray(pixel_array(source, index=index))
-
-
-def _transfer_syntax(file: BinaryIO) -> Any:
-    """Return the transfer syntax; the file is left where its data set begins."""
-    from pydicom.filereader import read_dataset, read_preamble
-
-    # Only the group of the file meta information is parsed (group 2), which is never packed.
-    read_preamble(file, False)
-    meta = read_dataset(file, False, True, stop_when=lambda tag, vr, length: tag.group != 2)
-    return meta.TransferSyntaxUID
+    try:
+        return np.asarray(pixel_array(source, index=index))
+    except (RuntimeError, NotImplementedError) as error:
+        file.seek(0)
+        require_better_decoder(file, str(getattr(file, "name", "")))
+        raise error
 
 
 def samples_of(header: Any) -> int:
@@ -627,7 +623,7 @@ def _segmentation(path: Path) -> Any:
             f'{path}: DICOM segmentations need highdicom: pip install "calipers[dicom]"'
         ) from None
     with open_regular(path, follow=True) as file:
-        is_deflated = _transfer_syntax(file) == DEFLATED
+        is_deflated = transfer_syntax(file) == DEFLATED
     # Single frames cannot be found in a deflated file.
     return highdicom.seg.segread(path, lazy_frame_retrieval=not is_deflated)
 
@@ -702,64 +698,6 @@ def _elements(file: BinaryIO) -> tuple[Any, int | None]:
     header = read_partial(file, at_pixels, specific_tags=[Tag(name) for name in ELEMENTS])
     stated = lengths and lengths[0] != UNSTATED
     return header, lengths[0] if stated else None
-
-
-def require_decoder(file: BinaryIO, name: str) -> tuple[Any, str]:
-    """Return the transfer syntax of a file and its name in words, or raise if its pixels cannot be
-    decoded here.
-    """
-    syntax, ready, words = syntax_of(file, name)
-    if not ready:
-        hint = (
-            "convert it to an uncompressed transfer syntax, "
-            "or install a decoder (pip install pylibjpeg[all])"
-        )
-        expected = "a transfer syntax with a decoder"
-        raise InputError(expected, rule="volume-codec", file=name, value=words, hint=hint)
-    return syntax, words
-
-
-def syntax_of(file: BinaryIO, name: str) -> tuple[Any, bool, str]:
-    """Return the transfer syntax of a file, whether its pixels can be decoded here, and its name in
-    words.
-
-    The name of a registered syntax is a word of the standard; any other text is the file's own and
-    is not quoted.
-    """
-    from pydicom.pixels import get_decoder
-
-    syntax = _transfer_syntax(file)
-    if syntax == DEFLATED:
-        _check_deflated(file, name)
-    file.seek(0)
-    try:
-        ready = get_decoder(syntax).is_available
-    except NotImplementedError:
-        ready = False
-    words = "unknown"
-    if syntax.is_transfer_syntax and syntax.name != syntax:
-        words = syntax.name
-    return syntax, ready, words
-
-
-def _check_deflated(file: BinaryIO, name: str) -> None:
-    """Raise if a deflated file unpacks to more than is read; pydicom unpacks it at once.
-
-    The stream begins at the present place of the file and has no header (RFC 1951).
-    """
-    decoder, unpacked, packed = zlib.decompressobj(-zlib.MAX_WBITS), 0, 0
-    while not decoder.eof:
-        piece = decoder.unconsumed_tail
-        if not piece:
-            piece = file.read(STEP)
-            packed += len(piece)
-        if not piece:
-            break
-        unpacked += len(decoder.decompress(piece, STEP))
-        if unpacked > DEFAULT.spared:
-            check_packed(unpacked, packed, name, DEFAULT)
-        if unpacked > DEFAULT.bytes:
-            raise InputError(f"at most {DEFAULT.bytes:,} bytes", rule="too-large", file=name)
 
 
 def numbers_of(element: Any, count: int) -> tuple[float, ...] | None:

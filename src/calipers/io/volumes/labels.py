@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from calipers.io.volumes.volume import Volume
 
 CLASS = "lesion"  # of objects whose values are no classes
+# A data set of nnU-Net: what describes it, and where its labels are.
+DATASET, LABEL_FOLDERS = "dataset.json", ("labelsTr", "labelsTs")
 MOST_CLASSES = 256  # more values in a data set are instances
 ALLOWING = "--missing-volumes empty (missing_volumes='empty') counts them as images without objects"
 TEXTS = (*ANNOTATION_SUFFIXES, ".parquet", ".tsv")  # never volumes
@@ -82,6 +84,8 @@ class LabelVolumesReader(Reader):
             rows.add(len(rows.images), name, volume)
         values = sorted(set(rows.values))
         classes, class_keys = _classes(values, options, file)
+        if options.labels == "classes":
+            classes, class_keys = _named_classes(values, classes, class_keys, file)
         labels = np.array([class_keys[value] for value in rows.values], np.int64)
         images = _image_list(volumes)
         part = rows.part(file, labels, images.size.shape[1])
@@ -124,7 +128,7 @@ def _open_all(
     from calipers.io.volumes.pairing import list_samples
     from calipers.io.volumes.placing import placed
 
-    samples = list_samples(Path(file.file), role, pattern)
+    samples = list_samples(_volume_folder(file, role), role, pattern)
     grids: Mapping[str, str] = {}
     if options.geometry is not None:
         grids = list_samples(Path(options.geometry), "images").files
@@ -150,6 +154,47 @@ def _open_all(
     raise_problems(problems)
     file.notes.extend(note for note in samples.notes if note not in file.notes)
     return volumes
+
+
+def _volume_folder(file: InputFile, role: str) -> Path:
+    """Return the folder of the volumes: of a data set of nnU-Net, that of its labels."""
+    place = Path(file.file)
+    if not isinstance(file, InputFolder) or not (place / DATASET).is_file():
+        return place
+    folders = [name for name in LABEL_FOLDERS if (place / name).is_dir()]
+    if not folders:
+        return place
+    if len(folders) > 1:
+        raise InputError(
+            f"one folder of {role}",
+            rule="not-a-file",
+            file=file.file,
+            value=f"a data set with {' and '.join(folders)}",
+            hint=f"give the one that was predicted, such as {place / folders[-1]}",
+        )
+    file.notes.extend([f"labels are those in {folders[0]}"])
+    return place / folders[0]
+
+
+def _named_classes(
+    values: Sequence[int], classes: tuple[str, ...], keys: dict[Key, int], file: InputFile
+) -> tuple[tuple[str, ...], dict[Key, int]]:
+    """Return the classes by the names of a ``dataset.json``, which lists them all; without one as
+    they are.
+    """
+    from calipers.io.volumes.datasets import read_names
+
+    dataset = read_names(Path(file.file))
+    if dataset is None:
+        return classes, keys
+    numbers = sorted(number for number in dataset.names if number != 0)
+    unnamed = [value for value in values if value not in numbers]
+    if unnamed or not numbers:
+        note = f"{dataset.file.file} does not name the values {unnamed[:5]}: its names are not used"
+        file.notes.extend([note])
+        return classes, keys
+    file.notes.extend([dataset.note])
+    return tuple(dataset.names[k] for k in numbers), {number: k for k, number in enumerate(numbers)}
 
 
 @dataclass
@@ -201,7 +246,8 @@ class LabelRows:
         def locate(place: int, _: str) -> str:
             return f"{names[owner[place]]} value {values[place]}"
 
-        delivery = Delivery(image, labels, masks.boxes(), "xyxy", places)
+        facts = {"value": np.array(values, np.int64)}
+        delivery = Delivery(image, labels, masks.boxes(), "xyxy", places, facts=facts)
         if self.options.masks != "ignore":
             delivery = replace(delivery, masks=masks)
         notes = _counted([note for volume in self.volumes for note in volume.notes])

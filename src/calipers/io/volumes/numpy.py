@@ -25,9 +25,8 @@ from numpy.lib import format as npy
 
 from calipers.arrays import F64, Array
 from calipers.errors import InputError
-from calipers.io.source import open_regular
+from calipers.io.source import PICKLES, open_regular
 from calipers.io.volumes.volume import (
-    PICKLES,
     Limits,
     Request,
     Volume,

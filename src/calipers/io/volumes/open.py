@@ -21,10 +21,9 @@ import numpy as np
 from calipers import errors, registry
 from calipers.arrays import Array
 from calipers.errors import InputError
-from calipers.io.source import open_regular, require_file
+from calipers.io.source import PICKLES, open_regular, require_file
 from calipers.io.volumes.volume import (
     DEFAULT,
-    PICKLES,
     Limits,
     Request,
     Role,

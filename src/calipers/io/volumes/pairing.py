@@ -25,18 +25,21 @@ from typing import Any
 
 from calipers.arguments import names_arguments
 from calipers.errors import InputError, UsageError, did_you_mean, raise_problems
-from calipers.io.source import InputFile, list_files, open_source, require_file
+from calipers.io.source import PICKLES, InputFile, list_files, open_source, require_file
 from calipers.io.tables.delimited import decode
 from calipers.io.tables.table import open_table, texts
 from calipers.io.volumes.datasets import channel_number
 from calipers.io.volumes.open import extensions, open_volume, stem_of
 from calipers.io.volumes.placing import common_grid, placed
 from calipers.io.volumes.samples import Pairing, SampleFiles, check_pair, check_resize
-from calipers.io.volumes.volume import DEFAULT, PICKLES, Limits, Volume
+from calipers.io.volumes.volume import DEFAULT, Limits, Volume
 
 # A csv or tsv is a list of paths here, never a volume.
 LISTS = (".txt", ".lst", ".csv", ".tsv")
 SLOT = "{name}"
+# How nnU-Net names the channels of an image, and the archive of its softmax.
+OF_NNUNET = ("plans.json", "dataset.json", ".pkl")  # files beside its predictions
+CHANNEL, FIRST_CHANNEL, ARCHIVE = re.compile(r"_\d{4}$"), "_0000", ".npz"
 Matcher = Callable[[str], str | None]
 
 BOUNDARY = re.compile(r"[_\-. /]")
@@ -168,7 +171,9 @@ def pair(
     map_files: dict[str, SampleList] = {}
     for model, source in sources.items():
         columns = (model, "prediction", "path", "file")
-        own_files = list_samples(_path(source), "predictions", patterns[model], columns)
+        own_files = list_samples(
+            _path(source), "predictions", patterns[model], columns, softmax=channel is not None
+        )
         map_files[model] = _under_reference_name(own_files, reference_files)
         notes += own_files.notes
     # Images only make pictures, so a sample may lack one; a note counts those.
@@ -227,7 +232,7 @@ def paired_names(
     references: SampleList,
     predictions: Mapping[str, SampleList],
     missing: str,
-    allowing: str = "missing='empty' or 'skip' allows it",
+    allowing: str = "--missing empty or --missing skip (missing='empty' in Python) allows it",
 ) -> tuple[list[str], list[str]]:
     """Return the names of the samples that are used, and notes on those that are not.
 
@@ -421,7 +426,12 @@ class SampleList:
 
 
 def list_samples(
-    source: Path, role: str, pattern: str | None = None, columns: tuple[str, ...] = ()
+    source: Path,
+    role: str,
+    pattern: str | None = None,
+    columns: tuple[str, ...] = (),
+    *,
+    softmax: bool = False,
 ) -> SampleList:
     """Return the files of a folder, a list, or one file.
 
@@ -431,13 +441,17 @@ def list_samples(
     it is the part of that path that matches ``{name}``. The slices of a DICOM series in a folder of
     their own are one sample, named like the folder. A list holds paths, relative to itself or
     absolute; the user wrote them, so they may lead anywhere.
+
+    As nnU-Net names files, ``case_0000`` is the first channel of the image ``case`` where all
+    images end so. In a folder of its predictions ``case.npz`` beside ``case.nii.gz`` holds the
+    softmax, and is read instead of it only if ``softmax`` says so.
     """
     if pattern is not None and pattern.count(SLOT) < 1:
         raise UsageError(
             f"a pattern needs {SLOT} in place of the sample's name, such as '{SLOT}_seg.nii.gz'"
         )
     if os.path.isdir(source):  # a name that is too long is no folder
-        return _in_folder(source, role, pattern)
+        return _in_folder(source, role, pattern, softmax)
     if source.name.lower().endswith(LISTS):
         return _in_list(source, pattern, columns)
     require_file(source)
@@ -445,13 +459,20 @@ def list_samples(
     return SampleList(str(source), {unicodedata.normalize("NFC", base): str(source)}, single=True)
 
 
-def _in_folder(folder: Path, role: str, pattern: str | None) -> SampleList:
+def _in_folder(folder: Path, role: str, pattern: str | None, softmax: bool) -> SampleList:
     listing = list_files(folder, holds=role)
     paths, others = _volumes(listing.files)
     if not paths:
         raise _nothing(folder, role, listing.files)
+    n_paths = len(paths)
+    # Elsewhere two files of one name are a mistake.
+    if any(name.endswith(OF_NNUNET) for name in listing.files):
+        paths = _without_twins(paths, softmax)
+    if role == "images" and pattern is None:
+        paths, pattern = _first_channels(paths)
     files, strange = _by_name(paths.items(), _matcher(pattern), str(folder))
     counts = {
+        "other files of the same case were not read": n_paths - len(paths),
         "files of other kinds were not read": others,
         f"files do not match the pattern {pattern!r}": strange,
         "links out of the folder were not followed": listing.left,
@@ -485,6 +506,31 @@ def _volumes(files: Mapping[str, str]) -> tuple[dict[str, str], int]:
         else:
             others += 1
     return volumes, others
+
+
+def _without_twins(paths: Mapping[str, str], softmax: bool) -> dict[str, str]:
+    """Leave out one of ``case.npz``, the softmax, and ``case.nii.gz``, the labels, of nnU-Net."""
+    archives = {stem_of(name) for name in paths if name.lower().endswith(ARCHIVE)}
+    labels = {stem_of(name) for name in paths if not name.lower().endswith(ARCHIVE)}
+    twins = archives & labels
+    rest = {}
+    for name, path in paths.items():
+        if stem_of(name) not in twins or name.lower().endswith(ARCHIVE) == softmax:
+            rest[name] = path
+    return rest
+
+
+def _first_channels(paths: Mapping[str, str]) -> tuple[dict[str, str], str | None]:
+    """Return the first channel of every image, if all are named like channels, and the pattern
+    of their names.
+    """
+    if not all(CHANNEL.search(stem_of(name) or name) for name in paths):
+        return dict(paths), None
+    firsts = {}
+    for name, path in paths.items():
+        if (stem_of(name) or name).endswith(FIRST_CHANNEL):
+            firsts[name] = path
+    return (firsts, SLOT + FIRST_CHANNEL) if firsts else (dict(paths), None)
 
 
 def _by_name(

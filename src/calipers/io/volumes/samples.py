@@ -137,26 +137,27 @@ class Pairing(Sequence[SampleFiles]):
         """The names of the models."""
         return tuple(self.samples[0].maps) if self.samples else ()
 
-    def intake(self, number: int, notes: Mapping[str, Sequence[str]]) -> Intake:
+    def intake(self, names: Sequence[str], notes: Mapping[str, Sequence[str]]) -> Intake:
         """Return the account of the files: one entry for all references, one for all maps of each
         model.
 
-        ``number`` samples were used; ``notes`` are those of every model. The hash of an entry is
+        The samples ``names`` were used; ``notes`` are those of every model. The hash of an entry is
         that of the names and hashes of its files.
         """
-        counts = (len(self), number)
         # Samples that tuned a threshold are not evaluated; the account says where they went.
-        quarantine = {"tuning": len(self) - number} if number < len(self) else {}
+        used = [sample for sample in self.samples if sample.name in set(names)]
         labels = [sample.labels for sample in self.samples]
-        files = [_account(labels, "references", counts, quarantine, self.notes)]
+        files = [_account(labels, "references", len(used), self.notes)]
         for model in self.models:
-            maps = []
-            for sample in self.samples:
-                volume = sample.maps[model]
-                if volume is not None:
-                    maps.append(volume)
-            role = f"predictions of {model}"
-            files.append(_account(maps, role, counts, quarantine, notes[model]))
+            maps = [sample.maps[model] for sample in self.samples]
+            is_used = [sample.maps[model] is not None for sample in used]
+            account = _account(
+                [volume for volume in maps if volume is not None],
+                f"predictions of {model}",
+                sum(is_used),
+                notes[model],
+            )
+            files.append(replace(account, assumed_empty=len(used) - sum(is_used)))
         return Intake((*files, *self.tables))
 
     def with_groups(self, table: str | PathLike[str], *, lenient: bool = False) -> Pairing:
@@ -190,14 +191,9 @@ class Pairing(Sequence[SampleFiles]):
         return replace(self, samples=tuple(samples), notes=notes, tables=(*self.tables, intake))
 
 
-def _account(
-    volumes: Sequence[Volume],
-    role: str,
-    counts: tuple[int, int],
-    quarantine: Mapping[str, int],
-    notes: Sequence[str],
-) -> FileIntake:
-    """Return the account of the files of one role; ``counts`` are the samples read and used."""
+def _account(volumes: Sequence[Volume], role: str, n_used: int, notes: Sequence[str]) -> FileIntake:
+    """Return the account of the files of one role; those that are not used tuned a threshold."""
+    n_tuning = len(volumes) - n_used
     # One entry for a thousand files: their common folder, and a hash over names and hashes, so that
     # a renamed or exchanged file changes it.
     names = [volume.file for volume in volumes]
@@ -210,9 +206,9 @@ def _account(
         file=folder,
         role=role,
         format=formats,
-        read=counts[0],
-        used=counts[1],
-        quarantined=quarantine,
+        read=len(volumes),
+        used=n_used,
+        quarantined={"tuning": n_tuning} if n_tuning else {},
         sha256=hashlib.sha256(hashes.encode("utf-8", "surrogateescape")).hexdigest(),
         bytes=sum(volume.bytes for volume in volumes),
         notes=tuple(notes),
@@ -326,7 +322,7 @@ def _shape_hint(reference: tuple[int, ...], prediction: tuple[int, ...]) -> str:
             return f"{prediction[-1]} channels last? Save the one with the scores"
     if len(prediction) != len(reference):
         return "one has two axes and the other has three"
-    return "to resample maps to the shape of the labels, pass resize='nearest' or 'linear'"
+    return "to resample maps to the shape of the labels: --resize nearest or linear (resize=)"
 
 
 def _check_affines(

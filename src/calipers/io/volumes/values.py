@@ -92,7 +92,10 @@ def as_labels(array: Array, meaning: Meaning = "binary", *, file: str = "<arrays
     # Two values are binary whatever the second is: 1 and 255 are both usual.
     foreground = values != 0
     if not ((values == highest) | ~foreground).all():
-        hint = "declare their meaning: foreground values such as 1,3, or nonzero, or instances"
+        hint = (
+            "declare their meaning: foreground values such as 1,3 (--mask-values), or nonzero, or "
+            "instances (--labels)"
+        )
         if highest == 255:
             hint += "; if the edges were smoothed, save the mask without smoothing"
         raise InputError(

@@ -42,9 +42,6 @@ Role = Literal["labels", "map", "image"]
 DEFLATE = 1032
 SLACK = 4096  # bytes of headers that the comparison allows for
 
-# A pickle runs whatever program is stored in it.
-PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")  # never opened
-
 GZIP_MARK = b"\x1f\x8b"
 # Bytes that are unpacked at a time.
 STEP = 1 << 22

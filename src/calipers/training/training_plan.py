@@ -38,7 +38,7 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     name: str = ""
     source: str = ""  # citation, with table or section
     extends: str = ""
-    model: Literal["mil"] = "mil"
+    model: Literal["mil", "detector"] = "mil"
     # network
     backbone: Backbone = "small"
     side: Annotated[int, Meta(ge=8, le=4096)] = 64  # of the square that the network takes, pixels
@@ -51,6 +51,7 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     boxed_share: Share = 1.0  # of the boxed training images, those whose boxes are used
     subset_share: Annotated[float, Meta(gt=0, le=1)] = 0.95
     validation_share: Annotated[float, Meta(ge=0, lt=1)] = 0.1
+    augment: Literal["none", "light", "heavy"] = "none"  # of a detector
     # optimiser
     optimiser: Literal["adam", "sgd"] = "adam"
     rate: Positive = 1e-3
@@ -78,7 +79,7 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
         Examples
         --------
-        >>> from calipers.training.plan import TrainingPlan
+        >>> from calipers.training.training_plan import TrainingPlan
         >>> plan = TrainingPlan.load("xray-cardiomegaly-noisy-or")
         >>> plan.backbone, plan.epochs, plan.rate
         ('resnet50', 6, 5e-05)

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `compare` and `multiverse` work on: files of boxes, folders of volumes, saved results.
+
+REFS and PREDS are files that `calipers.read` reads; or folders with a label volume and a score map
+per sample; or the folders that ``evaluate -o`` and ``maps -o`` wrote, which have references and
+predictions inside. `source_of` tells which, and `ModelSource.cohort` reads them. Several saved
+folders are joined if they hold the same references.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from calipers.cli.options import named_files, reading_arguments
+from calipers.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from calipers.data.cohort import Cohort
+    from calipers.evaluation.protocol import Protocol
+    from calipers.io.saved.folder import StoredFolder
+
+MOST_NAMES = 1000  # of a folder: enough to see what is in it
+ANNOTATIONS = (".txt", ".xml", ".json", ".csv", ".tsv", ".parquet")
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where references and predictions are, and the protocol that suits them."""
+
+    kind: Literal["boxes", "volumes", "saved"]
+    references: str
+    files: Mapping[str, str]  # of the models, or the saved folders
+    stored: tuple[StoredFolder, ...] = ()
+
+    @property
+    def protocol(self) -> Protocol | str:
+        """The protocol that is used unless another is chosen: that of a saved result is its own."""
+        if self.kind == "saved":
+            from calipers.evaluation.protocol import Protocol
+
+            first = self.stored[0]
+            return Protocol.from_dict(first.document["protocol"], file=first.file)
+        return "anomaly" if self.kind == "volumes" else "coco"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """All paths, which no output may replace."""
+        paths = self.files.values()
+        return tuple(paths) if self.kind == "saved" else (self.references, *paths)
+
+    def cohort(self, protocol: Protocol, options: dict[str, Any]) -> Cohort:
+        """Return the cohort with all models, of which there have to be two or more."""
+        if self.kind == "saved":
+            cohort = _joined(self.files, self.stored)
+        elif self.kind == "volumes":
+            from calipers.io.volumes.pairing import read_maps
+            from calipers.maps.evaluate import evaluate_maps
+
+            samples = read_maps(self.references, self.files, groups=options["groups"])
+            cohort = evaluate_maps(samples, protocol, ci=False).cohort
+        else:
+            from calipers.io.read import read
+
+            cohort = read(self.references, self.files, **reading_arguments(options))
+        if len(cohort.models) < 2:
+            raise _too_few(len(cohort.models))
+        return cohort
+
+
+def source_of(
+    references: str, predictions: Sequence[str], readers: str | None = None
+) -> ModelSource:
+    """Return what the arguments of a verb are; predictions of one model can be compared with
+    ``readers`` only, if each of them is the reference in turn.
+    """
+    folders = named_files((references, *predictions))
+    saved = [path for path in folders.values() if is_saved(path)]
+    if len(saved) == len(folders):
+        from calipers.io.saved.folder import read_folder
+
+        stored = tuple(read_folder(Path(path)) for path in folders.values())
+        return ModelSource("saved", references, folders, stored)
+    if saved:
+        raise UsageError(
+            f"{saved[0]} is a saved result, which has references and predictions inside: give "
+            "saved results only, or none"
+        )
+    files = named_files(predictions)
+    if len(files) < (1 if readers == "each" else 2):
+        raise _too_few(len(files))
+    both = [references, *files.values()]
+    if all(holds_volumes(path) for path in both):
+        return ModelSource("volumes", references, files)
+    return ModelSource("boxes", references, files)
+
+
+def is_saved(path: str) -> bool:
+    """Return whether a folder was written by ``calipers evaluate -o`` or ``calipers maps -o``."""
+    from calipers.io.saved.folder import EVALUATION, RUN
+
+    return all(os.path.isfile(os.path.join(path, name)) for name in (EVALUATION, RUN))
+
+
+def holds_volumes(path: str) -> bool:
+    """Return whether a folder holds volumes or pictures, and no annotations."""
+    from calipers.io.volumes.open import stem_of
+
+    if not os.path.isdir(path):
+        return False
+    names = sorted(os.listdir(path))[:MOST_NAMES]
+    if any(name.lower().endswith(ANNOTATIONS) for name in names):
+        return False
+    return any(stem_of(name) for name in names)
+
+
+def _too_few(number: int) -> UsageError:
+    models = "only one model" if number else "no predictions"
+    return UsageError(
+        f"there is {models} here: models are compared with each other, so give the predictions of "
+        "two or more models, or a saved result that has them; use calipers evaluate for one"
+    )
+
+
+def _joined(folders: Mapping[str, str], stored: Sequence[StoredFolder]) -> Cohort:
+    """Return one cohort with the models of all saved results, whose references have to agree."""
+    first = stored[0].cohort
+    if len(stored) == 1:
+        return first
+    models: dict[str, Any] = {}
+    for (folder, path), result in zip(folders.items(), stored):
+        cohort = result.cohort
+        if not _same_references(first, cohort):
+            raise InputError(
+                f"the images and references of {stored[0].file}",
+                rule="other-references",
+                file=path,
+                hint="results are compared on the same references: evaluate both against one file",
+            )
+        if cohort.maps:
+            raise UsageError(
+                f"{path} is a result on maps: give all models to one calipers maps -o, and compare "
+                "that folder"
+            )
+        for model, predictions in cohort.models.items():
+            # A folder with one model is named by it, or by the folder if that name is taken.
+            name = folder if len(cohort.models) == 1 and model in models else model
+            if name in models:
+                raise UsageError(
+                    f"two models are called {name!r}; evaluate them under different names"
+                )
+            models[name] = predictions
+    return replace(first, models=models)
+
+
+def _same_references(a: Cohort, b: Cohort) -> bool:
+    if a.images.ids != b.images.ids or a.classes != b.classes:
+        return False
+    pairs = (
+        (a.references.boxes, b.references.boxes),
+        (a.references.label, b.references.label),
+        (a.references.offsets, b.references.offsets),
+        (a.references.ignore, b.references.ignore),
+    )
+    return all(np.array_equal(one, other) for one, other in pairs)

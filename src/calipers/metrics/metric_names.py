@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics by their names: ``AP@0.4``, ``F1@iop:0.25#0.3``, ``FROC@1``.
+
+A name says what a metric is: ``NAME ["/" part] ["@" [criterion ":"] threshold] ["#" score-cut]``.
+`named_plan` turns it into the plan that a protocol would have for it, so that ``--metrics`` and the
+terms of a weighted sum need no table. The words before the ``@`` are in the facts of the metrics
+(`Facts.short`); the number behind it is the option that the metric claims there, a threshold for
+most and the rate of false alarms for FROC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from calipers import registry
+from calipers.errors import UsageError, did_you_mean
+from calipers.metrics.base import Facts, MetricPlan
+
+# Words behind the @ that name a criterion otherwise than the registry does.
+CRITERION_WORDS = {"centre": "point-in-hull", "center": "point-in-hull", "iou": "box-iou"}
+STEP = 0.05  # of a range of thresholds such as 0.5:0.95
+
+
+@cache
+def short_names() -> Mapping[str, tuple[str, Mapping[str, Any]]]:
+    """Return the words that metrics begin with: word -> kind and options."""
+    words: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    for kind in registry.METRICS:
+        for word, options in registry.resolve("metric", kind).facts.short.items():
+            words[word] = kind, options
+    return words
+
+
+def named_plan(name: str, thresholds: Sequence[float]) -> MetricPlan:
+    """Return the plan of a metric that is asked for by its name.
+
+    Parameters
+    ----------
+    thresholds
+        Of the protocol. A name without a threshold means all of them for a mean over thresholds,
+        such as AP, and the first one for any other metric; a range that begins and ends with them
+        means them too.
+
+    Examples
+    --------
+    >>> from calipers.metrics.metric_names import named_plan
+    >>> plan = named_plan("F2@iop:0.25#0.3", (0.5,))
+    >>> plan.kind, plan.options["criterion"], plan.options["thresholds"]
+    ('f-beta', 'iop', [0.25])
+    """
+    head, _, cut = name.partition("#")
+    word, at, claim = head.partition("@")
+    words = short_names()
+    if word not in words:
+        hint = did_you_mean(word, list(words))
+        raise UsageError(f"no metric {name!r}; {hint}")
+    kind, short_options = words[word]
+    options: dict[str, Any] = dict(short_options)
+    facts: Facts = registry.resolve("metric", kind).facts
+    own_matching = registry.own_matching(kind)
+    if at and not claim:
+        raise UsageError(f"a threshold is missing behind the @ of {name!r}")
+    if claim:
+        options |= _claimed(name, claim, facts, thresholds, own_matching=own_matching)
+    if cut:
+        options["score_cut"] = _number(name, cut)
+    if not own_matching and "thresholds" not in options and not facts.over_thresholds:
+        options["thresholds"] = [float(thresholds[0])]
+    return MetricPlan(name, kind, options)
+
+
+def _claimed(
+    name: str, claim: str, facts: Facts, thresholds: Sequence[float], *, own_matching: bool
+) -> dict[str, Any]:
+    """Return the options that the words behind the @ stand for."""
+    if own_matching:
+        if facts.claim != "at":
+            raise UsageError(f"{name!r}: this metric has no threshold, leave out @{claim}")
+        return {"at": claim if _is_word(claim) else _number(name, claim)}
+    words = claim.split(":")
+    options: dict[str, Any] = {}
+    if _is_word(words[0]):
+        criterion = words.pop(0)
+        options["criterion"] = CRITERION_WORDS.get(criterion, criterion)
+        registry.check("criterion", options["criterion"])
+    numbers = [_number(name, word) for word in words]
+    if len(numbers) > 2 or (len(numbers) == 2 and facts.claim != "thresholds"):
+        raise UsageError(f"{name!r}: one number stands behind the @, or the two ends of a range")
+    if len(numbers) == 2:
+        numbers = _range(name, numbers[0], numbers[1], thresholds)
+    if numbers:
+        options[facts.claim] = numbers
+    return options
+
+
+def _range(name: str, low: float, high: float, thresholds: Sequence[float]) -> list[float]:
+    """Return the thresholds from ``low`` to ``high``: those of the protocol, or steps of 0.05."""
+    if not low < high:
+        raise UsageError(f"{name!r}: the range {low:g}:{high:g} does not ascend")
+    if np.isclose(thresholds[0], low) and np.isclose(thresholds[-1], high):
+        return [float(value) for value in thresholds]
+    return list(np.linspace(low, high, round((high - low) / STEP) + 1).tolist())
+
+
+def _is_word(text: str) -> bool:
+    return text[:1].isalpha()
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        hint = f"; did you mean {name.replace(',', '.')!r}?" if "," in text else ""
+        raise UsageError(f"{name!r}: expected a number, got {text!r}{hint}") from None

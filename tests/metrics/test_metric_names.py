@@ -1,0 +1,101 @@
+"""Metrics that are asked for by name: what the name says, and what no name says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import calipers as cal
+from calipers.evaluation.protocol import Protocol, presets
+from calipers.metrics.metric_names import named_plan, short_names
+
+COCO = Protocol.load("coco").thresholds
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "options"),
+    [
+        ("AP@0.4", "average-precision", {"thresholds": [0.4]}),
+        ("AP", "average-precision", {}),
+        ("mAP@0.1:0.3", "average-precision", {"thresholds": [0.1, 0.15, 0.2, 0.25, 0.3]}),
+        ("mAP@0.5:0.95", "average-precision", {"thresholds": list(COCO)}),
+        ("FROC@1", "froc", {"rates": [1.0], "thresholds": [0.5]}),
+        ("FROC", "froc", {"thresholds": [0.5]}),
+        ("F1@0.5", "f-beta", {"beta": 1, "thresholds": [0.5]}),
+        (
+            "F2@iop:0.25#0.3",
+            "f-beta",
+            {"beta": 2, "criterion": "iop", "thresholds": [0.25], "score_cut": 0.3},
+        ),
+        ("PPV@point-in-mask", "ppv", {"criterion": "point-in-mask", "thresholds": [0.5]}),
+        ("F1/image@centre", "instance-f1", {"criterion": "point-in-hull", "thresholds": [0.5]}),
+        ("FP/image@0.3", "false-alarms", {"thresholds": [0.3]}),
+        ("RoDeO/loc", "rodeo", {"part": "localization"}),
+        ("AUROC/case", "case-auroc", {"thresholds": [0.5]}),
+        ("Dice@0.5", "voxel-dice", {"at": 0.5}),
+        ("Dice@fpr:0.05", "voxel-dice", {"at": "fpr:0.05"}),
+        ("AP/sample", "voxel-average-precision", {"level": "sample"}),
+    ],
+)
+def test_a_name_says_what_is_computed(name: str, kind: str, options: dict[str, Any]) -> None:
+    plan = named_plan(name, COCO)
+    assert (plan.name, plan.kind) == (name, kind)
+    assert set(plan.options) == set(options)
+    for key, value in options.items():
+        assert plan.options[key] == (pytest.approx(value) if key == "thresholds" else value)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("APP@0.5", "no metric 'APP@0.5'; did you mean 'AP'"),
+        ("AP@", "a threshold is missing"),
+        ("AP@x", "no criterion 'x'"),
+        ("AP@0.7:0.5", "does not ascend"),
+        ("AP@0.1:0.2:0.3", "two ends of a range"),
+        ("FROC@1:2", "one number stands behind"),
+        ("AP@0.5x", "expected a number, got '0.5x'"),
+        ("F1@0.5#high", "expected a number, got 'high'"),
+        ("RoDeO@0.5", "has no threshold"),
+    ],
+)
+def test_what_no_name_says_is_refused(name: str, said: str) -> None:
+    with pytest.raises(cal.UsageError, match=said):
+        named_plan(name, COCO)
+
+
+def test_names_mean_what_they_mean_in_presets() -> None:
+    """A metric of a preset that is asked for by its name elsewhere is computed alike there."""
+    known, n = short_names(), 0
+    for preset in presets():
+        protocol = Protocol.load(preset)
+        for plan, resolved in zip(protocol.metrics, protocol.resolved()):
+            word = plan.name.partition("@")[0].partition("#")[0]
+            if word not in known or known[word][0] != plan.kind or "@" not in plan.name:
+                continue
+            named = named_plan(plan.name, protocol.thresholds)
+            for key, value in named.options.items():
+                if key in ("thresholds", "rates"):
+                    written = resolved.options.get(key, value)
+                    assert list(value) == pytest.approx(list(written)), (preset, plan.name)
+                elif key != "criterion":
+                    assert resolved.options.get(key, value) == value
+            n += 1
+    assert n > 60
+
+
+def test_a_protocol_with_other_metrics() -> None:
+    protocol = Protocol.load("coco").with_metrics(["AP50", "AP@0.4", "s=0.5*AP + 0.5*F1@0.3"])
+    assert [plan.name for plan in protocol.metrics] == ["AP50", "AP@0.4", "s"]
+    assert (protocol.name, protocol.headline) == ("coco, metrics chosen", ("AP50", "AP@0.4", "s"))
+    assert Protocol.from_toml(protocol.to_toml()) == protocol
+    evaluation = cal.evaluate(cal.demo_cohort(), protocol, ci=False)
+    full = cal.evaluate(cal.demo_cohort(), "coco", ci=False)
+    assert evaluation["mislabels", "AP50"].value == full["mislabels", "AP50"].value
+    same = Protocol.load("coco")
+    assert same.with_metrics([plan.name for plan in same.metrics]) is same
+    with pytest.raises(cal.InputError, match="metric names that differ"):
+        same.with_metrics(["AP@0.4", "AP@0.4"])
+    with pytest.raises(cal.InputError, match="thresholds of at most 1"):
+        same.with_metrics(["AP@40"])

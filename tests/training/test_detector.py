@@ -1,0 +1,175 @@
+"""The detector learns boxes; augmentation keeps them right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calipers.kernels import boxes as kernels
+from calipers.training import augment
+from calipers.training.augment import BoxedFrame
+from calipers.training.canvases import Canvases
+from calipers.training.data import open_images
+from calipers.training.frames import prepare
+from calipers.training.training_plan import TrainingPlan
+from training import layouts
+from training.needs import NEEDS_TORCH
+
+torch = pytest.importorskip("torch", reason=NEEDS_TORCH)
+from calipers.training.detector import (  # noqa: E402
+    DetectorNetwork,
+    DetectorTask,
+    ap_of,
+    boxes_of,
+    cohort_of,
+    complete_iou,
+    targets_of,
+)
+from calipers.training.loop import fit  # noqa: E402
+
+CPU = torch.device("cpu")
+BARS = Canvases(n_train=200, n_test=40, side=32, glyph=16, fewest=1, most=1)
+PLAN = TrainingPlan.load("canvases-detector").changed(side=32, epochs=4, batch=8)
+
+
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory):
+    """Canvases with bars that stand (0) and lie (1)."""
+    folder = layouts.idx(tmp_path_factory.mktemp("idx"))
+    return prepare(open_images(str(folder), canvases=BARS), 32)
+
+
+def made(frames, plan=PLAN, rows=range(200), validation=()):
+    torch.manual_seed(0)
+    network = DetectorNetwork(plan, frames.channels, len(frames.images.classes))
+    rows, validation = np.array(rows, np.int64), np.array(validation, np.int64)
+    return DetectorTask(network, frames, rows, validation, plan, CPU)
+
+
+def test_it_learns_boxes(frames, tmp_path):
+    task = made(frames)
+    fit(task, PLAN, task.rows, tmp_path, identity="x", seed=0)
+    assert ap_of(task.network, frames, np.arange(200, 240), 16, CPU) > 0.9
+
+
+@pytest.mark.parametrize("setting", ["none", "light", "heavy"])
+def test_a_batch_is_learnt(frames, setting):
+    task = made(frames, PLAN.changed(augment=setting), rows=range(4))
+    optimiser = torch.optim.Adam(task.network.parameters(), lr=5e-3)
+    first = task.loss(task.rows).item()
+    for _ in range(20):
+        optimiser.zero_grad()
+        loss = task.loss(task.rows)
+        loss.backward()
+        optimiser.step()
+    assert loss.item() < 0.7 * first
+
+
+def test_complete_iou_is_that_of_the_metric():
+    random = np.random.default_rng(0)
+    low = random.uniform(0, 50, (2, 200, 2))
+    boxes = np.concatenate([low, low + random.uniform(1, 40, (2, 200, 2))], axis=2)
+    extent = (boxes[..., 2:] - boxes[..., :2]).prod(axis=2)
+    expected = kernels.complete_iou(boxes[0].T, boxes[1].T, extent[0], extent[1])
+    values = complete_iou(torch.from_numpy(boxes[0]), torch.from_numpy(boxes[1]))
+    np.testing.assert_allclose(values, expected, atol=1e-6)
+    same = torch.from_numpy(boxes[0])
+    assert complete_iou(same, same).min().item() == pytest.approx(1, abs=1e-6)
+
+
+def test_places_learn_the_box_around_them():
+    network = DetectorNetwork(PLAN.changed(side=64), 1, 2).eval()
+    _, _, places = network(torch.zeros(1, 1, 64, 64))
+    boxes = torch.tensor([[8.0, 8.0, 20.0, 20.0], [30.0, 4.0, 62.0, 60.0]])
+    index = targets_of(boxes, places)
+    small, large = places.strides[index == 0], places.strides[index == 1]
+    assert set(small.tolist()) == {4.0}
+    assert set(large.tolist()) == {16.0}  # 56 pixels belong to the coarsest level
+    thin = targets_of(torch.tensor([[4.1, 3.0, 5.9, 13.0]]), places)
+    assert (thin == 0).sum() == 1  # no place lies inside: the nearest one learns it
+    for k in (0, 1):
+        centres = places.centres[index == k]
+        assert (centres > boxes[k, :2]).all()
+        assert (centres < boxes[k, 2:]).all()
+    nested = torch.tensor([[8.0, 8.0, 20.0, 20.0], [10.0, 10.0, 18.0, 18.0]])
+    inner = (places.centres == 14).all(dim=1) & (places.strides == 4)
+    assert targets_of(nested, places)[inner].tolist() == [1]  # the smaller one counts
+    assert (targets_of(torch.zeros(0, 4), places) == -1).all()
+
+
+def test_boxes_are_in_pixels_of_the_picture(frames):
+    task = made(frames)
+    detected = boxes_of(task.network, frames, np.arange(3), 2, CPU)
+    cohort = cohort_of(frames, np.arange(3), {"m": detected})
+    assert cohort.classes == ("0", "1")
+    assert cohort.n_images == 3
+    table = cohort.models["m"]
+    assert (table.boxes >= 0).all()
+    assert (table.boxes <= 32).all()
+
+
+class Pair:
+    """Two frames, each with a bright rectangle in its box."""
+
+    rows = np.arange(2)
+
+    def sample(self, i):
+        pixels = np.zeros((40, 40), np.uint8)
+        box = [[4, 6, 14, 12], [20, 22, 30, 36]][i]
+        pixels[box[1] : box[3], box[0] : box[2]] = 200
+        return BoxedFrame(pixels, np.array([box], np.float64), np.array([i]))
+
+
+def brightness(sample: BoxedFrame) -> float:
+    """Share of bright pixels inside the boxes of an image."""
+    inside = np.zeros(sample.pixels.shape, np.bool_)
+    for x0, y0, x1, y1 in sample.boxes:
+        inside[int(np.floor(y0)) : int(np.ceil(y1)), int(np.floor(x0)) : int(np.ceil(x1))] = True
+    bright = sample.pixels > 60
+    return float((bright & inside).sum() / max(1, bright.sum()))
+
+
+def test_a_mirror_image_twice_is_the_image():
+    sample = Pair().sample(0)
+    for axis, box in ((1, [26, 6, 36, 12]), (0, [4, 28, 14, 34])):
+        once = augment.flipped(sample, axis)
+        assert once.boxes.tolist() == [box]
+        assert brightness(once) == 1
+        twice = augment.flipped(once, axis)
+        np.testing.assert_array_equal(twice.pixels, sample.pixels)
+        np.testing.assert_array_equal(twice.boxes, sample.boxes)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("setting", ["light", "heavy"])
+def test_boxes_stay_around_what_they_show(setting, seed):
+    random = np.random.default_rng(seed)
+    sample = augment.augmented(Pair(), seed % 2, random, setting)
+    assert sample.pixels.shape == (40, 40)
+    assert sample.pixels.dtype == np.uint8
+    assert len(sample.boxes) == len(sample.labels)
+    assert (sample.boxes[:, 2:] - sample.boxes[:, :2] >= 2).all()
+    assert (sample.boxes >= 0).all()
+    assert (sample.boxes <= 40).all()
+    # What is bright lies in a box, except for what was cut off at the border.
+    assert brightness(sample) > 0.85
+
+
+def test_what_leaves_the_frame_goes():
+    sample = Pair().sample(0)
+    matrix = np.array([[1.0, 0, -12], [0, 1, 0]])
+    assert len(augment.moved(sample, matrix).boxes) == 0  # 2 of 10 columns are left
+    matrix = np.array([[1.0, 0, -8], [0, 1, 0]])
+    assert augment.moved(sample, matrix).boxes.tolist() == [[0, 6, 6, 12]]
+
+
+def test_copy_paste_and_mix_up_bring_both():
+    first, second = Pair().sample(0), Pair().sample(1)
+    both = augment.mix_up(first, second)
+    assert both.labels.tolist() == [0, 1]
+    assert both.pixels.max() == 100
+    pasted = augment.copy_paste(first, second, np.random.default_rng(0))
+    assert 1 in pasted.labels.tolist()
+    assert brightness(pasted) == 1
+    empty = BoxedFrame(second.pixels, np.zeros((0, 4)), np.zeros(0, np.int64))
+    assert augment.copy_paste(first, empty, np.random.default_rng(0)) is first
