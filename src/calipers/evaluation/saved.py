@@ -651,6 +651,7 @@ def save(
         record = run_record(
             document,
             files=files,
+            log=log,
             metric_ids=metric_ids,
             settings={
                 "seed": evaluation.protocol.seed,
