@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pictures.test_dicom import written
+from volume_cases import noise
 
 pydicom = pytest.importorskip("pydicom")
 
@@ -99,3 +100,53 @@ def masks(*, overlapping: bool = False) -> np.ndarray:
     found[1:3, 1:3, 1:4, 0] = 1
     found[2 if overlapping else 3, 2, 2:5, 1] = 1
     return found
+
+
+def report_images(folder: Path) -> list[Any]:
+    """Return the images of a series that a report can refer to."""
+    place = series(folder / "ct", noise((3, 32, 40), np.uint16))
+    slices = [pydicom.dcmread(file) for file in sorted(place.iterdir())]
+    for k, one in enumerate(slices):
+        one.StudyInstanceUID, one.FrameOfReferenceUID = "1.2.9", "1.2.8"
+        one.SOPInstanceUID = one.file_meta.MediaStorageSOPInstanceUID = f"1.2.3.{k + 1}"
+        for name in ("PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID"):
+            setattr(one, name, "")
+        one.StudyDate, one.StudyTime, one.ReferringPhysicianName = "", "", ""
+    return slices
+
+
+def report(
+    path: Path, images: list[Any], regions: list[Any], *, percent: float | None = None
+) -> Path:
+    """Write a measurement report: regions are (image, kind of graphic, points)."""
+    import highdicom
+    from highdicom import sr
+    from pydicom.sr.codedict import codes
+
+    groups = []
+    for k, (image, graphic, points) in enumerate(regions):
+        source = sr.SourceImageForRegion(images[image].SOPClassUID, images[image].SOPInstanceUID)
+        measurements = None
+        if percent is not None:
+            certainty = sr.CodedConcept("111012", "DCM", "Certainty of Finding")
+            measurements = [sr.Measurement(certainty, percent - k, codes.UCUM.Percent)]
+        groups.append(
+            sr.PlanarROIMeasurementsAndQualitativeEvaluations(
+                sr.TrackingIdentifier(highdicom.UID(), f"finding {k}"),
+                referenced_region=sr.ImageRegion(graphic, np.array(points, float), source),
+                finding_type=sr.CodedConcept("27925004", "SCT", "Nodule"),
+                measurements=measurements,
+            )
+        )
+    observer = sr.ObserverContext(
+        codes.DCM.Person, sr.PersonObserverIdentifyingAttributes(name="Doe^John")
+    )
+    content = sr.MeasurementReport(
+        sr.ObservationContext(observer_person_context=observer),
+        codes.LN.CTUnspecifiedBodyRegion,
+        groups,
+    )
+    sr.Comprehensive3DSR(
+        images, content[0], "1.2.5", 1, highdicom.UID(), 1, "x", record_evidence=True
+    ).save_as(path)
+    return path

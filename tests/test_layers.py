@@ -23,6 +23,7 @@ SOURCE = Path(calipers.__file__).parent
 # Bottom to top. Packages and modules on one line do not import each other.
 LAYERS = (
     ("errors", "arrays"),
+    ("arguments",),
     ("kernels", "registry", "results"),
     ("data", "engine"),
     ("io", "matching"),

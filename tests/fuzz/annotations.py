@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
+from PIL import Image
+
 import calipers as cal
 from annotation_cases import (
     CVAT,
@@ -119,6 +122,30 @@ def annotations(folder: Path) -> Iterator[Target]:
     )
     yield Target("yolo", of_words(YOLO_LABELS), read("yolo/labels/a.txt", "yolo"), judge_lines(0))
     yield Target("yolo names", of_words(YOLO_NAMES), read("yolo/data.yaml", "yolo"))
+    yield from _binary(folder, read)
     yield Target(
         "yolo predictions", of_words(SCORED), read("run/a.txt", "yolo", "run"), judge_lines(1)
     )
+
+
+def _binary(folder: Path, read: Callable[..., Callable[..., Any]]) -> Iterator[Target]:
+    """Label pictures, and reports of DICOM where the packages are there."""
+
+    def damage(whole: bytes) -> Damage:
+        return lambda rng: mutate.of_bytes(rng, whole)
+
+    labels = np.zeros((12, 16), np.uint8)
+    labels[2:5, 3:7], labels[7:10, 8:15] = 1, 2
+    Image.fromarray(labels).save(folder / "labels.png")
+    whole = (folder / "labels.png").read_bytes()
+    yield Target("label-volumes", damage(whole), read("l.png", "l.png", "l.png"))
+    try:
+        # Here, because it skips whoever imports it where there is no pydicom.
+        from dicom_cases import report, report_images
+
+        corners = [[4, 6], [14, 6], [14, 16], [4, 16], [4, 6]]
+        regions = [(0, "POLYLINE", corners), (1, "CIRCLE", [[20, 10], [20, 14]])]
+        path = report(folder / "report.dcm", report_images(folder), regions, percent=90.0)
+    except ImportError:
+        return
+    yield Target("dicom-sr", damage(path.read_bytes()), read("r.dcm", "r.dcm", "r.dcm"))

@@ -15,6 +15,15 @@ from annotation_cases import put
 from fuzz.annotations import is_lenient, of_json_text, of_words
 from fuzz.targets import Target
 
+NIH = (
+    "Image Index,Finding Label,Bbox [x,y,w,h],,,\n"
+    "1_0.png,Infiltrate,1,2,3,4,,,\n2_0.png,Mass,5,6,7,8,,,\n"
+)
+LARD = (
+    "image;height;width;type;scenario;airport;runway;weather;x_A;y_A;x_B;y_B;x_C;y_C;x_D;y_D\n"
+    "images/a.png;100;120;real;S1;LFPO;06;rain;50;20;60;20;30;60;80;60\n"
+    "images/b.png;100;120;real;S1;LFPO;06;;;;;;;;;\n"
+)
 READERS = """image,reader,class,x0,y0,x1,y1
 a,R1,nodule,10,10,30,30
 a,R2,nodule,12,10,32,30
@@ -69,7 +78,8 @@ def lists(folder: Path) -> Iterator[Target]:
         yield Target(name, of_words(text), read(path, LUNA, "luna"), judge)
     run = read("c.csv", LUNA, "luna", "c.csv")
     yield Target("luna16 candidates", of_words(cases.LUNA16_CANDIDATES), run, judge)
-    for name, text in (("deeplesion", cases.DEEPLESION), ("siim", cases.SIIM)):
+    plain = {"deeplesion": cases.DEEPLESION, "siim": cases.SIIM, "nih": NIH, "lard": LARD}
+    for name, text in plain.items():
         yield Target(name, of_words(text), read(f"{name}.csv", {}, f"{name}.csv"), judge)
     node21 = {"n.csv": cases.NODE21}
     yield Target("node21", of_words(cases.NODE21), read("n.csv", {}, "n.csv"), judge)

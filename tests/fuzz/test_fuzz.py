@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
+from calipers import registry
 from calipers.errors import UsageError
 from calipers.evaluation.protocol import Protocol
 from calipers.results.requirements import Requirements
@@ -65,6 +66,10 @@ NAMES = (
     "nodules",
     "jobs",
     "siim",
+    "nih",
+    "lard",
+    "label-volumes",
+    "dicom-sr",
     "readers",
     "ultralytics",
     "torchvision",
@@ -74,6 +79,9 @@ NAMES = (
     "dataset.json",
     "lidc",
 )
+# Targets of readers whose name says what they read.
+OF_READERS = {"grand-challenge": "jobs", "voc-results": "voc results"}
+OF_VOLUMES = {"nifti": ".nii", "metaimage": ".mha", "dicom": ".dcm", "picture": ".png"}
 # Sound documents of a saved evaluation take long to read, and most of these are sound.
 FEWER = {
     "nndetection": 20,
@@ -94,6 +102,16 @@ SHARED = ("csv", "coco", "voc", "yolo", "vindr", "rsna", "openimages", "luna16")
 def by_name(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Target]:
     folder = tmp_path_factory.mktemp("fuzz")
     return {target.name: target for target in all_targets(folder)}
+
+
+def test_every_reader_is_under_attack(by_name: dict[str, Target]) -> None:
+    """A new reader gets a target here; see CONTRIBUTING."""
+    first_words = {name.split()[0] for name in NAMES}
+    readers = {OF_READERS.get(name, name).split()[0] for name in registry.FORMATS}
+    assert readers <= first_words
+    volumes = {f"volume {OF_VOLUMES.get(name, '.' + name)}" for name in registry.VOLUMES}
+    assert volumes <= set(NAMES)
+    assert set(NAMES) == set(by_name)
 
 
 @pytest.mark.parametrize("name", NAMES)

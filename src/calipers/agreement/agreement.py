@@ -32,6 +32,7 @@ from calipers.agreement.decisions import (
 )
 from calipers.agreement.raters import Panel, rater_agreement
 from calipers.agreement.read import RatingChoices, Ratings, Scale, read_ratings
+from calipers.arguments import names_arguments
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.resampling import check_seed
 from calipers.results.document import Document
@@ -147,6 +148,7 @@ class Agreement(Document):
         }
 
 
+@names_arguments
 def agreement(
     ratings: Any,
     *,

@@ -33,6 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from calipers.agreement.certainty import Resampling, rating_estimates
 from calipers.agreement.read import Scale
+from calipers.arguments import names_arguments
 from calipers.arrays import F64, I64
 from calipers.errors import UsageError, did_you_mean, shown
 from calipers.kernels.agreement import SCORES
@@ -234,6 +235,7 @@ class AgreementScores:
         return {name: self[name] for name in SCORES}
 
 
+@names_arguments
 def agreement_scores(
     n00: ArrayLike, n01: ArrayLike, n10: ArrayLike, n11: ArrayLike
 ) -> AgreementScores:

@@ -300,7 +300,8 @@ def check_models(
         raise refuse("two or more models", "one-model", "maps", len(names_of_maps), ANOTHER)
     if len(maps) == 0:
         raise refuse("at least one bag", "no-bags", "maps", None)
-    number = len(maps[0])
+    # The first bag has the number of models; one that is no array of them is named below.
+    number = len(maps[0]) if maps[0].ndim else 0
     for i, values in enumerate(maps):
         if values.ndim < 2:
             raise refuse("an array (models, instances)", "shape-mismatch", f"bag {i}", values.shape)

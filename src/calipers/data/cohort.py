@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import names_fields
 from calipers.arrays import F64, I64, Column, joined
 from calipers.data.masks import check_array
 from calipers.data.objects import Objects, Predictions, References, image_indices
@@ -34,6 +35,7 @@ ORIGINAL = "original image"
 UNIT = "image"
 
 
+@names_fields
 @dataclass(frozen=True, slots=True)
 class Cohort:
     """Everything an evaluation needs; the readers have validated it.

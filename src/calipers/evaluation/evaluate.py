@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import names_arguments
 from calipers.data.cohort import Cohort
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.collect import Progress, collect, estimated_rows, jobs_of, with_areas
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from calipers.engine.store import Store
 
 
+@names_arguments
 def evaluate(
     cohort: Cohort,
     protocol: str | Path | Protocol = "coco",
@@ -135,6 +137,7 @@ class RodeoResult:
     per_class: Mapping[str, RodeoResult] = field(default_factory=dict)
 
 
+@names_arguments
 def rodeo(cohort: Cohort, model: str | None = None, **options: Any) -> RodeoResult:
     """Return RoDeO of one model.
 
@@ -173,6 +176,7 @@ def rodeo(cohort: Cohort, model: str | None = None, **options: Any) -> RodeoResu
     return _result(values[0], classes)
 
 
+@names_arguments
 def average_precision(
     cohort: Cohort,
     iou: float | Sequence[float] = (0.5,),

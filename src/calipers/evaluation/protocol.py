@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from calipers import registry
+from calipers.arguments import names_arguments
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.schema import (
     GRAMMAR,
@@ -256,6 +257,7 @@ class Protocol:
         return protocol
 
 
+@names_arguments
 def presets() -> list[str]:
     """Return the names of the presets that ship with Calipers."""
     return list(_preset_names())

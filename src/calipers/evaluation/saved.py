@@ -30,6 +30,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from calipers import errors
+from calipers.arguments import names_arguments
 from calipers.data.cohort import Cohort, FileIntake
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.collect import Progress, collect
@@ -159,6 +160,7 @@ class OpenedFolder:
         )
 
 
+@names_arguments
 def open_evaluation(
     folder: str | Path,
     *,
@@ -649,6 +651,7 @@ def save(
         record = run_record(
             document,
             files=files,
+            log=log,
             metric_ids=metric_ids,
             settings={
                 "seed": evaluation.protocol.seed,

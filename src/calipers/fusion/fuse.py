@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from calipers.arguments import names_arguments
 from calipers.arrays import F64, Array, Column, joined
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions
@@ -70,6 +71,7 @@ class Fusion:
     notes: tuple[str, ...]
 
 
+@names_arguments
 def fuse(
     cohort: Cohort,
     recipe: str | Path | FusionRecipe = "endocv2022",

@@ -21,6 +21,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from calipers.arguments import names_arguments
 from calipers.arrays import F64, I32, I64, Array, Flags, host_array
 from calipers.data.objects import LARGEST, box_extent, row_all, row_any
 from calipers.errors import InputError, UsageError, finite, flag, one_of, real, several
@@ -160,6 +161,7 @@ class BoxPool:
         return replace(self, boxes=boxes, extent=np.where(same, self.extent, box_extent(boxes)))
 
 
+@names_arguments
 def nms(
     boxes: Sequence[ArrayLike],
     scores: Sequence[ArrayLike],
@@ -200,6 +202,7 @@ def nms(
     return _answer(survivors, names)
 
 
+@names_arguments
 def soft_nms(
     boxes: Sequence[ArrayLike],
     scores: Sequence[ArrayLike],
@@ -247,6 +250,7 @@ def soft_nms(
     return _answer(lowered, names)
 
 
+@names_arguments
 def non_maximum_weighted(
     boxes: Sequence[ArrayLike],
     scores: Sequence[ArrayLike],
@@ -287,6 +291,7 @@ def non_maximum_weighted(
     return _answer(merged, names)
 
 
+@names_arguments
 def weighted_boxes_fusion(
     boxes: Sequence[ArrayLike],
     scores: Sequence[ArrayLike],

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import names_arguments
 from calipers.arrays import F64, I64, Flags, joined
 from calipers.data.cohort import Cohort, Images, Intake
 from calipers.data.maps import Instances, instances_of
@@ -47,6 +48,7 @@ AT_ONCE = 1 << 24  # values of all maps of an image that are kept at a time: 128
 MODEL = "heatmaps"
 
 
+@names_arguments
 def boxes_from_heatmaps(
     maps: Iterable[Any],
     *,

@@ -19,6 +19,7 @@ from typing import Unpack
 import numpy as np
 
 from calipers import errors, registry
+from calipers.arguments import names_arguments
 from calipers.data.cohort import Cohort, FileIntake
 from calipers.errors import InputError, InputProblems, UsageError, raise_problems
 from calipers.io.assemble import Assembled, assemble, fit_dimensions
@@ -44,6 +45,7 @@ PendingModel = tuple[InputFile, str, str, Callable[[], ObjectPart]]
 SHOWN_CLASSES = 30
 
 
+@names_arguments
 def read(
     references: PathName,
     predictions: Predictions = None,
@@ -179,6 +181,7 @@ def read(
     return read_all(references, predictions, groups, options).cohort
 
 
+@names_arguments
 def sniff(path: Path | str) -> Sniffed:
     """Guess the format and the role of a file or an annotation folder from its beginning.
 
@@ -187,9 +190,10 @@ def sniff(path: Path | str) -> Sniffed:
     InputError
         The file is missing, empty, or of no format that is known.
     """
-    return sniff_file(open_input(path))
+    return sniff_file(open_input(errors.path("path", path)))
 
 
+@names_arguments
 def explain(
     references: PathName,
     predictions: Predictions = None,

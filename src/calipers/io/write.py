@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers import errors
+from calipers.arguments import names_arguments
 from calipers.arrays import F64, I64, Column
 from calipers.data.cohort import Cohort
 from calipers.data.objects import (
@@ -46,6 +47,7 @@ WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,15})")
 SIDES = ("width", "height", "depth")
 
 
+@names_arguments
 def write(
     cohort: Cohort,
     path: str | PathLike[str],

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import names_arguments
 from calipers.arrays import F64, Array, host_array
 from calipers.data.cohort import Cohort, FileIntake, Intake
 from calipers.data.maps import Histograms, Sample
@@ -65,6 +66,7 @@ PREDICTIONS = ("maps", "labels", "instances")
 ScoreTables = str | PathLike[str] | Mapping[str, str | PathLike[str]] | None
 
 
+@names_arguments
 def evaluate_maps(
     samples: Iterable[Any],
     protocol: str | Path | Protocol = "anomaly",

@@ -11,8 +11,7 @@
   evidence is `calipers.data.maps.Maps`.
 - Curves over all voxels as families of numbers, so that every point gets its interval like any
   other metric. They are drawn, not listed in protocols; a bin of scores is one operating point.
-- `soft_instance_iou` of arrays: how well a map covers each object and nothing else, without a
-  threshold.
+- `soft_instance_iou` of arrays: how well a map covers each object and nothing else.
 
 Formulas and ties: `kernels.voxels` for voxels in bins, `kernels.voxel_ranking` for all scores.
 """
@@ -28,6 +27,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from calipers.arguments import names_arguments
 from calipers.arrays import F64, I64, host_array
 from calipers.data.cohort import Cohort
 from calipers.data.maps import Histograms, Maps
@@ -684,6 +684,7 @@ class VoxelPrecisionCurve(VoxelCurve):
         return np.asarray(hits[first] / (hits[first] + alarms[first]))
 
 
+@names_arguments
 def soft_instance_iou(
     prediction: ArrayLike,
     labels: ArrayLike,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from calipers.arguments import names_arguments
 from calipers.arrays import I64, Flags
 from calipers.errors import InputError, UsageError, flag, whole
 from calipers.kernels.resampling import check_seed
@@ -58,6 +59,7 @@ from calipers.statistics.weights import Units, units_of
 MOST_HALVES = 10_000
 
 
+@names_arguments
 def evaluate_monitor(
     alarm_scores: ArrayLike | Mapping[str, ArrayLike] | AlarmTable,
     scope: Scope | ArrayLike,

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calipers import registry
+from calipers.arguments import names_arguments
 from calipers.arrays import F64, I64, Column, Flags, host_array
 from calipers.data.cohort import Cohort
 from calipers.errors import (
@@ -294,6 +295,7 @@ class Scope(Document):
         return path
 
 
+@names_arguments
 def scope_scores(
     cohort: Cohort,
     iou: float = 0.5,

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from calipers.arguments import names_arguments
 from calipers.arrays import F64, I64, Flags
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Objects, Predictions
@@ -42,6 +43,7 @@ CLASS_SHARE = 0.25  # of the image: the mean side of the boxes of ChestX-ray8, a
 STREAM = 0x6F7261  # keeps the draws apart from the replicates that share a seed
 
 
+@names_arguments
 def corrupt(
     cohort: Cohort,
     kind: str | Sequence[str],

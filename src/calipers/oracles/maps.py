@@ -24,6 +24,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import names_arguments
 from calipers.arrays import F32, F64, I32, I64, Flags
 from calipers.data.maps import Sample
 from calipers.errors import UsageError
@@ -49,6 +50,7 @@ ONE_OF = {
 Meaning = str | Sequence[int]
 
 
+@names_arguments
 def corrupt_maps(
     samples: Iterable[Any],
     kind: str | Sequence[str],

@@ -30,6 +30,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import names_arguments
 from calipers.arrays import F64
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.kernels.mixed import Fit
@@ -64,6 +65,7 @@ SINGULAR = 1e-4  # relative standard deviation below which a variance counts as 
 ALONE = 1e4  # relative standard deviation above which the residual counts as nothing
 
 
+@names_arguments
 def mixed_model(
     frame: Any,
     formula: str,

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from calipers.arguments import names_fields
 from calipers.results.document import estimate_html, estimate_words
 
 REASONS = (
@@ -78,6 +79,7 @@ class PopulatedMean:
         }
 
 
+@names_fields
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """A metric's value with its interval and the numbers behind it.

@@ -43,12 +43,14 @@ def run_record(
     command: Sequence[str],
     started: datetime,
     files: Mapping[str, Mapping[str, Any]],
+    log: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the content of ``run.json`` for an evaluation document.
 
     ``result_hash`` covers rows and protocol only: two runs on the same data agree in it whatever
     the time and the machine. ``files`` are those written beside it, each with its ``sha256`` and
-    ``bytes``. ``record_hash`` covers everything else in the record.
+    ``bytes``. ``log`` has the lines of earlier runs in the folder: with the hash of the last one, no
+    two records are alike. ``record_hash`` covers everything else in the record.
     """
     inputs = evaluation["cohort"]["files"]
     record = {
@@ -67,6 +69,7 @@ def run_record(
         "result_hash": sha256_of({"protocol": evaluation["protocol"], "rows": evaluation["rows"]}),
         "files": {name: dict(facts) for name, facts in files.items()},
         "log": AUDIT,
+        "previous": _hash(log[-1]) if log else None,
         "started": _stamp(started),
         "ended": _stamp(datetime.now(UTC)),
         "exit": 0,

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers import registry
+from calipers.arguments import names_arguments
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.errors import InputError, UsageError, did_you_mean
@@ -119,6 +120,7 @@ def _suppress_predictions(cohort: Cohort, value: Value) -> Cohort:
 PREPARED: dict[str, Callable[[Cohort, Value], Cohort]] = {"nms": _suppress_predictions}
 
 
+@names_arguments
 def multiverse(
     cohort: Cohort,
     grid: Grid | str | Path | None = None,

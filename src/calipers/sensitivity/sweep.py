@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from calipers import registry
+from calipers.arguments import names_arguments
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.errors import UsageError, did_you_mean
@@ -217,6 +218,7 @@ class Sweep(Document):
         }
 
 
+@names_arguments
 def sweep(
     cohort: Cohort,
     metrics: str | Sequence[str],

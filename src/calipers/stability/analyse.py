@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from calipers.arguments import names_arguments
 from calipers.arrays import F64, Flags
 from calipers.data.bags import ArrayBags, Bags
 from calipers.errors import InputError, UsageError, flag, one_of, real, several, shown
@@ -45,6 +46,7 @@ COLUMNS = ("APJ", "Spearman", "AUC", "DICE")
 OVER = {"APJ": "bags", "Spearman": "bags", "AUC": "models", "DICE": "models"}
 
 
+@names_arguments
 def stability(
     maps: Any,
     labels: Any = None,

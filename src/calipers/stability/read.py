@@ -13,6 +13,7 @@ checked, and values are read one bag at a time.
 from __future__ import annotations
 
 import math
+import os
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -299,7 +300,7 @@ def open_model(
 
     ``name`` is that of the model; "" takes the name of the file.
     """
-    if path.is_dir():
+    if os.path.isdir(path):  # a name that is too long is no folder
         return [open_folder(path, name or path.resolve().name, pattern)]
     own = name or stem_of(path.name) or path.stem
     require_file(path)

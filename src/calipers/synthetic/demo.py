@@ -26,9 +26,11 @@ import numpy as np
 from numpy.random import Generator, Philox
 from numpy.typing import NDArray
 
+from calipers.arguments import names_arguments
 from calipers.arrays import F64, I64
 from calipers.data.cohort import Cohort
 from calipers.errors import UsageError
+from calipers.kernels.resampling import check_seed
 from calipers.results.files import write_atomically
 
 CLASSES = ("nodule", "mass", "effusion", "cardiomegaly")
@@ -101,6 +103,7 @@ class Patient:
     healthy: bool
 
 
+@names_arguments
 def demo_cohort(seed: int = 0) -> Cohort:
     """Return 120 images of 80 patients with references and the predictions of three models.
 
@@ -120,6 +123,7 @@ def demo_cohort(seed: int = 0) -> Cohort:
     """
     references: list[dict[str, Any]] = []
     predictions: dict[str, list[dict[str, Any]]] = {name: [] for name in CHARACTERS}
+    check_seed(seed)
     for patient in _patients(seed):
         for record, scene in _images(seed, patient):
             references.append(record)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import calipers as cal
 from calipers.errors import InputError
 from calipers.io.read import sniff
-from dicom_cases import series
-from volume_cases import noise
+from dicom_cases import report, report_images
 
 pydicom = pytest.importorskip("pydicom")
 highdicom = pytest.importorskip("highdicom")
@@ -19,49 +16,7 @@ highdicom = pytest.importorskip("highdicom")
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> list:
-    place = series(tmp_path_factory.mktemp("sr") / "ct", noise((3, 32, 40), np.uint16))
-    slices = [pydicom.dcmread(file) for file in sorted(place.iterdir())]
-    for k, one in enumerate(slices):
-        one.StudyInstanceUID, one.FrameOfReferenceUID = "1.2.9", "1.2.8"
-        one.SOPInstanceUID = one.file_meta.MediaStorageSOPInstanceUID = f"1.2.3.{k + 1}"
-        for name in ("PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID"):
-            setattr(one, name, "")
-        one.StudyDate, one.StudyTime, one.ReferringPhysicianName = "", "", ""
-    return slices
-
-
-def report(path: Path, images: list, regions: list, *, percent: float | None = None) -> Path:
-    """Write a measurement report: regions are (image, kind of graphic, points)."""
-    from highdicom import sr
-    from pydicom.sr.codedict import codes
-
-    groups = []
-    for k, (image, graphic, points) in enumerate(regions):
-        source = sr.SourceImageForRegion(images[image].SOPClassUID, images[image].SOPInstanceUID)
-        measurements = None
-        if percent is not None:
-            certainty = sr.CodedConcept("111012", "DCM", "Certainty of Finding")
-            measurements = [sr.Measurement(certainty, percent - k, codes.UCUM.Percent)]
-        groups.append(
-            sr.PlanarROIMeasurementsAndQualitativeEvaluations(
-                sr.TrackingIdentifier(highdicom.UID(), f"finding {k}"),
-                referenced_region=sr.ImageRegion(graphic, np.array(points, float), source),
-                finding_type=sr.CodedConcept("27925004", "SCT", "Nodule"),
-                measurements=measurements,
-            )
-        )
-    observer = sr.ObserverContext(
-        codes.DCM.Person, sr.PersonObserverIdentifyingAttributes(name="Doe^John")
-    )
-    content = sr.MeasurementReport(
-        sr.ObservationContext(observer_person_context=observer),
-        codes.LN.CTUnspecifiedBodyRegion,
-        groups,
-    )
-    sr.Comprehensive3DSR(
-        images, content[0], "1.2.5", 1, highdicom.UID(), 1, "x", record_evidence=True
-    ).save_as(path)
-    return path
+    return report_images(tmp_path_factory.mktemp("sr"))
 
 
 SQUARE = [[4, 6], [14, 6], [14, 16], [4, 16], [4, 6]]

@@ -121,12 +121,20 @@ class _Region(NamedTuple):
 class _Report(NamedTuple):
     """One report: its images, and the items of its groups."""
 
+    file: str
     name: str
     images: list[str]
     groups: list[Any]
 
-    def regions(self, rows: AnnotationList, *, scored: bool = False) -> Iterator[_Region]:
-        """Yield the regions of all groups; what is none is entered as a problem."""
+    def regions(self, rows: AnnotationList, *, scored: bool = False) -> list[_Region]:
+        """Return the regions of all groups; what is none is entered as a problem."""
+        from calipers.io.volumes.volume import guarded
+
+        # Elements are decoded when they are asked for, so a broken one is noticed only here.
+        with guarded(self.file):
+            return list(self._regions(rows, scored))
+
+    def _regions(self, rows: AnnotationList, scored: bool) -> Iterator[_Region]:
         for k, group in enumerate(self.groups):
             label, score = _label(group), _score(group)
             for j, item in enumerate(_items(group)):
@@ -173,7 +181,7 @@ def _reports(file: InputFile) -> Iterator[_Report]:
         return
     for name in file.ending(*SUFFIXES):
         source = open_source(file.files[name])
-        if REPORTS in bytes(source.data[:HEAD]):
+        if REPORTS in source.data[:HEAD]:
             yield _report(source, name)
         else:
             note = "DICOM files that are no reports were not read"
@@ -201,7 +209,7 @@ def _report(file: InputFile, name: str) -> _Report:
         report = pydicom.dcmread(stream)
         groups: list[Any] = []
         _walk(report, groups, [0], file.file)
-        return _Report(name, _evidence(report), groups)
+        return _Report(file.file, name, _evidence(report), groups)
 
 
 def _walk(item: Any, groups: list[Any], count: list[int], file: str) -> None:

@@ -23,6 +23,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from calipers.arguments import names_arguments
 from calipers.errors import InputError, UsageError, did_you_mean, raise_problems
 from calipers.io.source import PICKLES, InputFile, list_files, open_source, require_file
 from calipers.io.tables.delimited import decode
@@ -50,6 +51,7 @@ MISSING = ("error", "empty", "skip")
 SHOWN = 5
 
 
+@names_arguments
 def read_maps(
     references: PathName,
     predictions: Mapping[str, PathName] | PathName,
@@ -448,7 +450,7 @@ def list_samples(
         raise UsageError(
             f"a pattern needs {SLOT} in place of the sample's name, such as '{SLOT}_seg.nii.gz'"
         )
-    if source.is_dir():
+    if os.path.isdir(source):  # a name that is too long is no folder
         return _in_folder(source, role, pattern, softmax)
     if source.name.lower().endswith(LISTS):
         return _in_list(source, pattern, columns)

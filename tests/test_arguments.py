@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Public functions name the argument that is not what they take."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+import calipers as cal
+from calipers.arguments import fits, in_words, names_arguments, wrong_argument
+from calipers.errors import CalipersError, UsageError
+
+ODD: list[Any] = [
+    None, b"x", -1, 10**30, float("nan"), 1j, True, [], {}, {"a": None}, [None], object(),
+    np.zeros((2, 2, 2, 2)), np.array([None, "a"], object), np.array(1 + 2j), [[1, 2], [3]],
+    range(3), int, "\0", "a" * 5000, "",
+]  # fmt: skip
+
+
+def public_functions() -> list[str]:
+    names = []
+    for name in cal.__all__:
+        value = getattr(cal, name)
+        is_error = inspect.isclass(value) and issubclass(value, Exception)
+        if callable(value) and not is_error:
+            names.append(name)
+    return names
+
+
+@pytest.mark.parametrize("name", public_functions())
+def test_odd_arguments_end_in_errors_of_ours(name):
+    function = getattr(cal, name)
+    choice = random.Random(name)
+    parameters = inspect.signature(function).parameters.values()
+    named = [one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    required = [one.name for one in named if one.default is one.empty]
+    for trial in range(12 if required else 0):
+        options = {one: choice.choice(ODD) for one in required}
+        # One more at a time, so that most calls do not stop at the first argument.
+        if trial % 2:
+            options[choice.choice(named).name] = choice.choice(ODD)
+        try:
+            function(**options)
+        except CalipersError:
+            continue
+
+
+def test_the_argument_is_named_with_what_it_takes():
+    with pytest.raises(UsageError, match=r"fuse: cohort is a Cohort, not \[None\]"):
+        cal.fuse([None])
+    with pytest.raises(UsageError, match=r"Cohort: images is a Images, not 3"):
+        cal.Cohort(3, (), None, {}, None)
+    with pytest.raises(UsageError, match="path is the path of a file, not 0"):
+        cal.sniff(0)
+    with pytest.raises(UsageError, match="unexpected keyword argument 'colour'"):
+        cal.demo_cohort(colour=1)
+    with pytest.raises(UsageError, match="a seed is a whole number"):
+        cal.demo_cohort(-1)
+
+
+def test_faults_of_our_own_and_of_callbacks_stay_as_they_are():
+    @names_arguments
+    def broken(n: int) -> int:
+        raise ValueError("ours")
+
+    with pytest.raises(ValueError, match=r"^ours$"):
+        broken(3)
+    with pytest.raises(UsageError, match="broken: n is a whole number, not 'x'"):
+        broken("x")
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "answer"),
+    [
+        (1, int, True),
+        (np.int64(1), int, True),
+        (True, int, False),
+        (1, float, True),
+        (1.0, int, False),
+        (None, int | None, True),
+        ("a", Literal["a", "b"], True),
+        ("c", Literal["a", "b"], False),
+        ("ab", Sequence[str], False),
+        (["a"], Sequence[str], True),
+        (["a", 1], Sequence[str], False),
+        ((1, "a"), tuple[int, str], True),
+        ((1,), tuple[int, str], False),
+        ((1, 2), tuple[int, ...], True),
+        ({"a": 1}, Mapping[str, int], True),
+        ({1: 1}, Mapping[str, int], False),
+        (len, Callable[..., Any], True),
+        (3, Callable[..., Any], False),
+        (object(), Any, True),
+    ],
+)
+def test_values_fit_their_annotations(value, hint, answer):
+    assert fits(value, hint) is answer
+
+
+def test_annotations_in_words():
+    assert in_words(int | None) == "a whole number or None"
+    assert in_words(str | Path) == "a text or a path"
+    assert in_words(Literal["a", "b"]) == "'a' or 'b'"
+    assert in_words(Sequence[str] | Mapping[str, int]) == "a list of entries or a mapping"
+
+
+def test_classes_that_only_type_checkers_know_are_known_by_name():
+    def function(store: Unheard | None) -> None: ...  # noqa: F821
+
+    assert wrong_argument(function, (3,), {}) == "store is a Unheard or None, not 3"
+    assert wrong_argument(function, (None,), {}) is None
+    assert wrong_argument(function, (type("Unheard", (), {})(),), {}) is None
