@@ -33,8 +33,8 @@ test: $(VENV)/.stamp-test ## run the tests, in two processes
 test-page: $(VENV)/.stamp-test ## run the tests of the report in a browser; without one they fail
 	@CALIPERS_BROWSER=required $(BIN)/python -m pytest tests/browser $(ARGS)
 
-test-train: $(VENV)/.stamp-test $(VENV)/.stamp-train ## install PyTorch and run the tests of networks, also the long ones
-	@$(BIN)/python -m pytest tests/training -m "slow or not slow" $(ARGS)
+test-train: $(VENV)/.stamp-test $(VENV)/.stamp-train ## install PyTorch and run the tests of networks (ARGS="-m slow": the long ones)
+	@$(BIN)/python -m pytest tests/training $(ARGS)
 
 test-slow: $(VENV)/.stamp-test ## run the long tests, which `make test` leaves out
 	@$(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile=thorough $(ARGS)
