@@ -49,8 +49,8 @@ def run_record(
 
     ``result_hash`` covers rows and protocol only: two runs on the same data agree in it whatever
     the time and the machine. ``files`` are those written beside it, each with its ``sha256`` and
-    ``bytes``. ``log`` has the lines of earlier runs in the folder: with the hash of the last one, no
-    two records are alike. ``record_hash`` covers everything else in the record.
+    ``bytes``. ``log`` has the lines of earlier runs in the folder: with the hash of the last one,
+    no two records are alike. ``record_hash`` covers everything else in the record.
     """
     inputs = evaluation["cohort"]["files"]
     record = {
