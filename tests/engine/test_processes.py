@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,14 @@ def test_the_item_that_kills_its_worker_is_named_and_others_are_done() -> None:
 def test_errors_cross_the_border() -> None:
     with Processes(1) as executor, pytest.raises(InputError, match=r"0\.nii.*volume-broken"):
         list(in_order(refuse, [0], executor=executor))
+
+
+@pytest.fixture(autouse=True)
+def usual_interrupts() -> Iterator[None]:
+    """Ctrl-C as in a terminal: a shell starts programs in the background without it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupt_this_process() -> None:

@@ -265,7 +265,7 @@ def test_the_unit_is_the_patient_if_there_are_patients(cohort: cal.Cohort) -> No
     by_centre = replace(cal.Protocol.load("coco"), cluster="centre")
     assert cal.evaluate(cohort, by_centre).rows[0].estimate.unit == "centre"
     with pytest.raises(cal.UsageError, match="did you mean 'centre'"):
-        cal.evaluate(cohort, replace(by_centre, cluster="center"))
+        cal.evaluate(cohort, replace(by_centre, cluster="sentre"))
 
 
 def test_access_by_name(evaluation: cal.Evaluation) -> None:

@@ -253,7 +253,7 @@ def test_intervals_of_small_groups_say_why_they_are_missing(cohort: cal.Cohort) 
 @pytest.mark.parametrize(
     ("by", "words"),
     [
-        ("center", "by: the images have no column 'center'; did you mean 'centre'?"),
+        ("sentre", "by: the images have no column 'sentre'; did you mean 'centre'?"),
         ("centre,sise", "did you mean 'size'?"),
         ("clas", "did you mean 'class'?"),
         ("", "the images have no column ''"),

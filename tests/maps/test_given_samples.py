@@ -100,7 +100,7 @@ def test_bad_samples_are_refused(trouble: str, jobs: int) -> None:
         ({"labels": (True,)}, "labels is one of"),
         ({"normalise": "min-max"}, "did you mean 'minmax'"),
         ({"protocol": "anomly"}, "did you mean 'anomaly'"),
-        ({"by": "center"}, "did you mean 'centre'"),
+        ({"by": "sentre"}, "did you mean 'centre'"),
     ],
 )
 def test_bad_choices_are_refused(choice: dict[str, Any], words: str) -> None:

@@ -61,8 +61,11 @@ def test_configurations_without_a_value_leave_a_replicate():
 
 
 def test_an_interval_needs_half_of_the_replicates():
-    assert span(np.array([1.0, np.nan])) == (1, 1)
-    assert np.isnan(span(np.array([1.0, np.nan, np.nan]))).all()
+    low, high = span(np.array([1.0, 2.0, np.nan, np.nan]))
+    assert 1 <= low < high <= 2
+    assert np.isnan(span(np.array([1.0, 2.0, np.nan, np.nan, np.nan]))).all()
+    # all samples agree, which is no interval
+    assert np.isnan(span(np.array([1.0, 1.0]))).all()
 
 
 def test_the_shares_lie_around_those_of_all_images_and_repeat_with_the_seed():

@@ -198,7 +198,7 @@ def test_the_claim_in_words() -> None:
     ("cluster", "strata", "words"),
     [
         ("patent", None, "cluster: the images have no column 'patent'; did you mean 'patient'?"),
-        ("patient", "center", "strata: the images have no column 'center'; did you mean 'centre'?"),
+        ("patient", "sentre", "strata: the images have no column 'sentre'; did you mean 'centre'?"),
         (("centre", "patents"), None, "did you mean 'patient'?"),
         ("patient", "image", "strata: the images have no column 'image'"),
         (("image", "patient"), None, "two from large to small"),

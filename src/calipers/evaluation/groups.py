@@ -11,6 +11,7 @@ the range are ignored by pycocotools' rule, closed at both ends.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
@@ -344,7 +345,8 @@ def _grouping_over(evaluation: Evaluation, over: str, by: str | None) -> Grouped
     if over in ("size", "class"):
         raise UsageError(f"a summary is over groups of images, such as centres, not over {over}")
     for grouping in evaluation.groupings:
-        columns = Grouping.parse(grouping.by, evaluation.cohort.images.groups).columns
+        # Not parsed: names for display may hold commas.
+        columns = grouping.rows[0].group or {} if grouping.rows else {}
         if over in columns and by in (None, grouping.by):
             return grouping
     there = ", ".join(grouping.by for grouping in evaluation.groupings) or "none"
@@ -356,8 +358,9 @@ def _grouping_over(evaluation: Evaluation, over: str, by: str | None) -> Grouped
 
 def _column_groups(cohort: Cohort, over: str, by: str) -> list[tuple[str, NDArray[np.bool_]]]:
     """Return the groups of the column that is averaged, or its bins, with their images."""
-    grouping = Grouping.parse(by, cohort.images.groups)
-    return _values(cohort, over, grouping.cuts.get(over))
+    match = re.search(rf"(?:^|,)\s*{re.escape(over)}=([^,]*)", by)
+    cuts = None if match is None else _cuts(over, match.group(1))
+    return _values(cohort, over, cuts)
 
 
 def _positive(cohort: Cohort, inside: NDArray[np.bool_]) -> tuple[int, int]:

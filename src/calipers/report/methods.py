@@ -23,10 +23,10 @@ from calipers.evaluation.schema import NO_LIMIT
 from calipers.evaluation.tables import intervals_table
 from calipers.metrics.maps import MapSettings
 from calipers.report.context import Context
+from calipers.results.estimate import ASSUMED_LIKENESS
 from calipers.show.html import details, paragraph, table_block, text
 from calipers.show.words import count_text, join, level_text, speaks_for
 from calipers.show.words import plural as named_plural
-from calipers.statistics.intervals import ASSUMED_LIKENESS
 
 LEVELS = {
     "dataset": "over all voxels of all images together",

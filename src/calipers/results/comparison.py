@@ -410,7 +410,8 @@ class GroupedRows:
     @property
     def first_column(self) -> str | None:
         """The first column of images, such as centre; None if there are only sizes and classes."""
-        names = [entry.partition("=")[0] for entry in self.by.split(",")]
+        # From the rows and not from `by`: names for display may hold commas.
+        names = (self.rows[0].group or {}) if self.rows else {}
         return next((name for name in names if name not in ("size", "class")), None)
 
     def table(
