@@ -33,6 +33,7 @@ from calipers.show.table import Cell, Table
 MOST_LINES = 5  # curves that can still be told apart
 MOST_MODELS = 3  # with figures of their errors, and with a list of their worst objects
 MOST_BOXES = 60  # of a figure
+MOST_DOTS = 200  # more groups times boxes would fill the page, and nobody can tell them apart
 MOST_FIGURES = 4  # of classes, and of every grouping
 MOST_SIDE_BY_SIDE = 4  # models in the figure of the headline; more get a row of a table each
 FEW_CLASSES = 20  # up to which every headline metric has a figure per class
@@ -155,7 +156,9 @@ def _has_box(ev: Evaluation, grouping: GroupedRows, names: Sequence[str]) -> boo
         return False
     summary = ev.summary(over, by=grouping.by)
     boxes = [average for average in summary.averages if average.metric in names]
-    return len(summary.groups) > 2 and len(boxes) <= MOST_BOXES and _any_share(ev, names)
+    n_groups = len(summary.groups)
+    fits = len(boxes) <= MOST_BOXES and len(boxes) * n_groups <= MOST_DOTS
+    return n_groups > 2 and fits and _any_share(ev, names)
 
 
 def _any_share(ev: Evaluation, names: Sequence[str]) -> bool:
