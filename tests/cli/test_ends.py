@@ -88,7 +88,11 @@ def _save_slowly(folder: Path) -> str:
 def test_a_signal_ends_the_run_cleanly(tmp_path, number, code, word):
     folder = tmp_path / "new" / "results"
     run = subprocess.Popen(
-        [sys.executable, "-c", _save_slowly(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", _save_slowly(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # A shell starts programs in the background deaf to Ctrl-C, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert run.stdout is not None
     assert run.stdout.readline() == b"ready\n"

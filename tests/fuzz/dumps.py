@@ -57,6 +57,9 @@ def lidc(path: Path) -> bytes:
     return path.read_bytes()
 
 
+POLYPGEN = "polyp 10 20 30 40\npolyp 50 50 60 60\n"
+
+
 def dumps(folder: Path) -> Iterator[Target]:
     """Readers of dumps, of folders of volumes with JSON files, and of one database."""
 
@@ -89,6 +92,8 @@ def dumps(folder: Path) -> Iterator[Target]:
     yield Target("scores of labels", of_words(SCORES), run, judge)
     run = read("refs/dataset.json", {}, "refs")
     yield Target("dataset.json", of_json_text(NAMES), run, judge)
+    run = read("data_C1/bbox_C1/a_mask.txt", {}, "data_C1", format="polypgen")
+    yield Target("polypgen", of_words(POLYPGEN), run, judge)
     database = lidc(folder / "lidc.sqlite")
     run = read("l.sqlite", {}, "l.sqlite", readers="any")
     yield Target("lidc", lambda rng: mutate.of_bytes(rng, database), run, judge)

@@ -77,6 +77,7 @@ NAMES = (
     "nndetection boxes",
     "scores of labels",
     "dataset.json",
+    "polypgen",
     "lidc",
 )
 # Targets of readers whose name says what they read.

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from calipers.arguments import names_arguments
 from calipers.arrays import I64, Flags
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions
@@ -57,6 +58,7 @@ DRAW_OF_FOLDS, DRAW_OF_SPLIT = 2**62, 2**62 + 1
 Progress = Callable[[str, int, int], None]  # (name of the step, trials done, at most)
 
 
+@names_arguments
 def tune_fusion(
     cohort: Cohort,
     recipe: str | Path | FusionRecipe = "endocv2022",
