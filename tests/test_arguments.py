@@ -45,10 +45,18 @@ def test_odd_arguments_end_in_errors_of_ours(name):
         # One more at a time, so that most calls do not stop at the first argument.
         if trial % 2:
             options[choice.choice(named).name] = choice.choice(ODD)
-        try:
-            function(**options)
-        except CalipersError:
-            continue
+        assert problem_of(function, options) is None, options
+
+
+def problem_of(function, options):
+    """Return the error that is none of ours, if the call ends in one."""
+    try:
+        function(**options)
+    except CalipersError:
+        return None
+    except Exception as error:
+        return error
+    return None
 
 
 def test_the_argument_is_named_with_what_it_takes():

@@ -31,6 +31,7 @@ from calipers.doctor.symptoms import (
     Case,
     ModelCheck,
     Symptom,
+    conclusion,
     few,
 )
 from calipers.doctor.trial import LAYOUTS, RawPredictions
@@ -81,16 +82,7 @@ class Checkup:
     def lines(self) -> list[str]:
         """Return what was read, the findings and, where a reader looks first, the commands."""
         lines = describe(self.assembled).rstrip("\n").split("\n")
-        if self.findings:
-            lines += ["", f"Findings       {len(self.findings)}"]
-            for symptom in self.findings:
-                lines += symptom.lines()
-        if self.commands:
-            lines += ["", "The command that works"]
-            lines += [f"  {command}" for command in self.commands]
-        elif any(symptom.level == "error" for symptom in self.findings):
-            lines += ["", "No command evaluates these files as they are: see the findings."]
-        return lines
+        return lines + conclusion(self.findings, self.commands)
 
 
 def check_files(

@@ -79,6 +79,21 @@ class Symptom:
         }
 
 
+def conclusion(findings: Sequence[Symptom], commands: Sequence[str]) -> list[str]:
+    """Return the lines that end every checkup: the findings, and the command that works."""
+    lines: list[str] = []
+    if findings:
+        lines += ["", f"Findings       {len(findings)}"]
+        for symptom in findings:
+            lines += symptom.lines()
+    if commands:
+        lines += ["", "The command that works"]
+        lines += [f"  {command}" for command in commands]
+    elif any(symptom.level == "error" for symptom in findings):
+        lines += ["", "No command evaluates these files as they are: see the findings."]
+    return lines
+
+
 @dataclass(frozen=True)
 class Case:
     """The predictions of a model beside the references."""

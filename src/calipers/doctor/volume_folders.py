@@ -27,7 +27,7 @@ import numpy as np
 from calipers.arrays import Array
 from calipers.doctor.checkup import check_files, refusal
 from calipers.doctor.remedies import Inputs
-from calipers.doctor.symptoms import Symptom, few
+from calipers.doctor.symptoms import Symptom, conclusion, few
 from calipers.errors import CalipersError, InputError
 from calipers.io.read import PathName, sniff
 from calipers.io.volumes.labels import LabelVolumesReader
@@ -172,16 +172,7 @@ class VolumeCheckup:
         for survey in self.surveys:
             lines += [*survey.lines(), ""]
         lines.pop()
-        if self.findings:
-            lines += ["", f"Findings       {len(self.findings)}"]
-            for symptom in self.findings:
-                lines += symptom.lines()
-        if self.commands:
-            lines += ["", "The command that works"]
-            lines += [f"  {command}" for command in self.commands]
-        elif any(symptom.level == "error" for symptom in self.findings):
-            lines += ["", "No command evaluates these files as they are: see the findings."]
-        return lines
+        return lines + conclusion(self.findings, self.commands)
 
 
 def are_volumes(references: PathName, predictions: Mapping[str, PathName]) -> bool:

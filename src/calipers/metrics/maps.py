@@ -44,15 +44,12 @@ AXES = ("x", "y", "z")
 CONNECTIVITIES = ("full", "edges", "faces")
 SCORES = ("max", "mean")
 BEST_DICE, FPR = "best-dice", "fpr:"
-
 LEVELS = ("dataset", "sample", "slice", "batch")
 BEST = "best"
 VARIANTS = ("tversky", "jaccard", "printed")
-
 RATE = 0.05  # of false voxels, where none is named
 COARSE = 3  # shift of the bins of replicates: 8,192 of them
 MOST_DENSE = 400_000_000  # bytes; larger tables stay sparse
-
 SLACK = 1e-9  # of a voxel: a recall of 0.07 of 100 voxels is 7 of them
 
 
