@@ -62,7 +62,7 @@ def problem_of(function, options):
 def test_the_argument_is_named_with_what_it_takes():
     with pytest.raises(UsageError, match=r"fuse: cohort is a Cohort, not \[None\]"):
         cal.fuse([None])
-    with pytest.raises(UsageError, match=r"Cohort: images is a Images, not 3"):
+    with pytest.raises(UsageError, match=r"Cohort: images is an Images, not 3"):
         cal.Cohort(3, (), None, {}, None)
     with pytest.raises(UsageError, match="path is the path of a file, not 0"):
         cal.sniff(0)

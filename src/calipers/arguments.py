@@ -197,4 +197,6 @@ def in_words(hint: Any) -> str:
         return WORDS[kind]
     if isinstance(kind, type) and issubclass(kind, PurePath):
         return "a path"
-    return f"a {getattr(kind, '__name__', str(kind))}"
+    name = str(getattr(kind, "__name__", kind))
+    article = "an" if name[:1].upper() in ("A", "E", "I", "O") else "a"
+    return f"{article} {name}"

@@ -50,6 +50,7 @@ from calipers.heatmaps.files import size_of
 from calipers.io.volumes.open import stem_of
 from calipers.results.files import check_file
 from calipers.show.terminal import Narrator, duration_text, one_line
+from calipers.show.words import count_text
 
 if TYPE_CHECKING:
     from calipers.engine.store import Store
@@ -195,7 +196,8 @@ def run_maps(
         channel=options["channel"],
         segment=options["segment"],
     )
-    narrator.say(f"{len(samples)} samples, {len(folders)} models; protocol {protocol.name}")
+    counts = f"{count_text('sample', len(samples))}, {count_text('model', len(folders))}"
+    narrator.say(f"{counts}; protocol {protocol.name}")
     meaning: dict[str, Any] = {
         "labels": meaning_of_labels(options["labels"], options["mask_values"]),
         "normalise": chosen_normalisation(options["normalise"]),
@@ -276,7 +278,6 @@ def bytes_of(text: str) -> int:
 def print_plan(samples: Any, protocol: Any, meaning: dict[str, Any], options: Any) -> None:
     """Print what the run would take; one sample is examined to know the time."""
     from calipers.maps.plan import cost_of
-    from calipers.show.words import count_text
 
     cost = cost_of(samples, protocol, **meaning, measured=True)
     jobs, seconds = options["jobs"], cost.seconds or 0.0
@@ -296,7 +297,7 @@ def print_plan(samples: Any, protocol: Any, meaning: dict[str, Any], options: An
         return
     size = " x ".join(map(str, cost.largest_shape))
     click.echo(
-        f"work    {count_text('sample', cost.n_samples)} of {cost.n_models} models, "
+        f"work    {count_text('sample', cost.n_samples)} of {count_text('model', cost.n_models)}, "
         f"{cost.file_bytes / 1e9:.2f} GB of files; a block per sample"
     )
     click.echo(
