@@ -86,6 +86,11 @@ $(VENV)/.stamp-test: $(VENV)/.stamp-python $(SOURCES) requirements/peers.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/peers.txt
 	@touch $@
 
+$(VENV)/.stamp-train: $(VENV)/.stamp-python $(SOURCES) requirements/train.txt
+	@echo "installing calipers[train]" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements/train.txt -e ".[train]"
+	@touch $@
+
 $(VENV)/.stamp-%: $(VENV)/.stamp-python $(SOURCES)
 	@echo "installing calipers[$*]" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]"
