@@ -267,10 +267,12 @@ def estimated_rows(
     images: NDArray[np.int64] | None = None,
     group: Mapping[str, str] | None = None,
     per_class: bool = True,
+    workers: int = 1,
     progress: Progress_ | None = None,
 ) -> list[Row]:
     """Return the rows of all models on all images, or on those of a group: metrics as in the
-    protocol, pooled first. The units are those of the protocol unless they are given.
+    protocol, pooled first. The units are those of the protocol unless they are given; ``workers``
+    threads resample them.
     """
     units = units_for(cohort, protocol) if units is None else units
     metrics = protocol.compile()
@@ -287,7 +289,7 @@ def estimated_rows(
                     tables[key] = table if images is None else table.take(images)
             cases += [(metric, tables[metric.recipe.key]) for metric in metrics]
             owners += [model] * len(metrics)
-        results = estimates(cases, units, certainty, progress)
+        results = estimates(cases, units, certainty, progress, workers)
         for model, (metric, _), result in zip(owners, cases, results):
             shown_rows = result if per_class else result[:1]
             rows += _rows(model, metric, shown_rows, cohort.classes, group)
