@@ -24,8 +24,8 @@ import numpy as np
 
 from calipers.arrays import F64, I64, Flags, joined_columns
 from calipers.data.bags import Bag, Bags, check_bag
-from calipers.engine.work import in_order
-from calipers.errors import UsageError, did_you_mean, one_of, whole
+from calipers.engine.work import WorkerDied, in_order
+from calipers.errors import InputError, UsageError, did_you_mean, one_of, whole
 from calipers.kernels import agreement, ranks
 from calipers.kernels.agreement import SCORES
 from calipers.kernels.ranks import pair_index
@@ -235,15 +235,24 @@ def count_bags(
     """
     check_jobs(jobs)
     counter = BagCounter(bags.models, questions)
-    # A few bags per worker: enough to keep workers busy, few enough for the memory.
-    return in_order(
-        counter,
-        _tasks(bags, questions, apart=executor is not None),
-        workers=jobs,
-        executor=executor,
-        ahead=AHEAD * jobs,
-        store=store,
-    )
+    try:
+        yield from in_order(
+            counter,
+            _tasks(bags, questions, apart=executor is not None),
+            workers=jobs,
+            executor=executor,
+            # A few bags per worker: enough to keep workers busy, few enough for the memory.
+            ahead=AHEAD * jobs,
+            store=store,
+        )
+    except WorkerDied as error:
+        raise InputError(
+            "a bag that can be read",
+            rule="worker-died",
+            location=f"bag {bags.ids[questions.places[error.item]]!r}",
+            value=error.how,
+            hint="its file may be damaged, or the memory too small: try fewer --jobs",
+        ) from None
 
 
 def _tasks(bags: Bags, questions: BagQuestions, *, apart: bool) -> Iterator[BagTask]:
