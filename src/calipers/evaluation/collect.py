@@ -347,6 +347,7 @@ def _rows(
     classes: Sequence[str],
     group: Mapping[str, str] | None,
 ) -> Iterator[Row]:
-    labels = [None, *classes]
+    labels, facts = [None, *classes], metric.facts
+    ids = [facts.id_of(k) for k in range(len(facts.names))]
     for row, k, estimate in rows_of(table):
-        yield Row(model, metric.facts.names[k], metric.facts.id_of(k), labels[row], group, estimate)
+        yield Row(model, facts.names[k], ids[k], labels[row], group, estimate)

@@ -242,12 +242,12 @@ def _columns(
     undefined = np.isnan(value[:n_rows]).T.tolist()
     for k in range(len(metric.facts.names)):
         missing: list[str | None] = [None] * n_rows
-        for row in range(n_rows):
-            if undefined[k][row]:
-                missing[row] = reasons.get((row, k), "no_objects")
-        column = Column(
-            value[:n_rows, k], None, [tuple(counts[row][k]) for row in range(n_rows)], (), missing
-        )
+        if any(undefined[k]):
+            for row in range(n_rows):
+                if undefined[k][row]:
+                    missing[row] = reasons.get((row, k), "no_objects")
+        objects = [tuple(of_names[k]) for of_names in counts[:n_rows]]
+        column = Column(value[:n_rows, k], None, objects, (), missing)
         if sample is None or support is None:
             yield column, lambda row, interval: interval
             continue
