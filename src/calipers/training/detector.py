@@ -332,6 +332,8 @@ class DetectorModel(LearningModel):
     usual_plans = ("canvases-detector", "endocv2022")
     many_classes = True
     sees_all_boxes = True
+    keeps_boxed = False
+    augmentations = ("none", "light", "heavy")
     takes_ensemble = True
 
     def usable(self, images: TrainingImages) -> TrainingImages:
@@ -392,7 +394,9 @@ class DetectorModel(LearningModel):
 
         write_boxes(stage, frames, classes, outputs)
 
-    def next_command(self, folder: Path, names: Sequence[str], *, labelled: bool) -> str:
+    def next_command(
+        self, folder: Path, names: Sequence[str], classes: Sequence[str], *, labelled: bool
+    ) -> str:
         """Return the command that evaluates one model, or fuses several."""
         files = " ".join(f"{name}={folder / name}.json" for name in names if name != AVERAGE)
         references = folder / "references.json"

@@ -230,7 +230,9 @@ class MilModel(LearningModel):
         """Write maps, scores and labels as bags."""
         write_maps(stage, frames, outputs)
 
-    def next_command(self, folder: Path, names: Sequence[str], *, labelled: bool) -> str:
+    def next_command(
+        self, folder: Path, names: Sequence[str], classes: Sequence[str], *, labelled: bool
+    ) -> str:
         """Return the command that compares the models."""
         models = [name for name in names if name != AVERAGE]
         if len(models) < TWO_KINDS:

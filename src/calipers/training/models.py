@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from calipers.training.training_plan import TrainingPlan
 
 # Name of a model -> module of calipers.training that has it as MODEL.
-MODULES = {"mil": "mil", "detector": "detector"}
+MODULES = {"mil": "mil", "chexnet": "chexnet", "detector": "detector"}
 AVERAGE = "average"  # the model that is the mean of the weights of the others
 
 
@@ -48,6 +48,9 @@ class LearningModel:
     many_classes: ClassVar[bool] = False
     # Whether all boxes of training images are seen; otherwise the share that the plan says.
     sees_all_boxes: ClassVar[bool] = False
+    # Whether all boxed training images are in every subset.
+    keeps_boxed: ClassVar[bool] = True
+    augmentations: ClassVar[tuple[str, ...]] = ("none",)
     # Whether --weights, and --ensemble and --external, mean something to it.
     takes_weights: ClassVar[bool] = False
     takes_ensemble: ClassVar[bool] = False
@@ -127,7 +130,9 @@ class LearningModel:
         """Write the outputs of all models of a run into a folder."""
         raise NotImplementedError
 
-    def next_command(self, folder: Path, names: Sequence[str], *, labelled: bool) -> str:
+    def next_command(
+        self, folder: Path, names: Sequence[str], classes: Sequence[str], *, labelled: bool
+    ) -> str:
         """Return the command that measures what was written, or ""."""
         return ""
 

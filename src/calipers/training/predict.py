@@ -50,6 +50,7 @@ class PredictedMaps:
     model: str
     kind: str  # "maps" or "boxes"
     models: tuple[str, ...]
+    classes: tuple[str, ...]
     part: str
     n_images: int
     n_positive: int | None  # None without labels
@@ -63,6 +64,7 @@ class PredictedMaps:
             "calipers": __version__,
             "kind": self.kind,
             "models": list(self.models),
+            "classes": list(self.classes),
             "part": self.part,
             "images": self.n_images,
             "positive": self.n_positive,
@@ -73,7 +75,9 @@ class PredictedMaps:
     def next_command(self) -> str:
         """Return the command that measures what was predicted, or "" if nothing is known."""
         labelled = self.n_positive is not None
-        return model_named(self.model).next_command(self.folder, self.models, labelled=labelled)
+        return model_named(self.model).next_command(
+            self.folder, self.models, self.classes, labelled=labelled
+        )
 
 
 def predict(
@@ -139,6 +143,7 @@ def predict(
         model=kind.name,
         kind=kind.output,
         models=names,
+        classes=tuple(record.classes),
         part=part,
         n_images=len(frames),
         n_positive=int(frames.images.positive.sum()) if labelled else None,
@@ -160,11 +165,10 @@ def _images(record: RunRecord, source: str, labels: str | None) -> tuple[Trainin
     images = open_images(source, labels, canvases=settings)
     notes = list(images.notes)
     classes = tuple(record.classes)
-    if set(classes) <= set(images.classes):
-        if model_of(record.plan).many_classes and classes == images.classes:
-            return images, notes
-        if len(classes) == 1:
-            return images.only(classes[0]), notes
+    if len(classes) == 1 and classes[0] in images.classes:
+        return images.only(classes[0]), notes
+    if set(classes) & set(images.classes):
+        return images.with_classes(classes), notes
     if images.classes:
         missing = [name for name in classes if name not in images.classes]
         if labels is not None and missing:

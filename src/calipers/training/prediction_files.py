@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from calipers.arrays import F32, F64
@@ -52,6 +53,18 @@ def write_boxes(
     write(cohort, stage / "references.json")
     for name in outputs:
         write(cohort, stage / f"{name}.json", what=name)
+
+
+def write_references(stage: Path, frames: Frames) -> None:
+    """Write what is known about the images."""
+    write(cohort_of(frames, np.arange(len(frames)), {}), stage / "references.json")
+
+
+def npy_bytes(values: NDArray[Any]) -> bytes:
+    """Return an array as the content of a .npy file."""
+    sink = io.BytesIO()
+    np.save(sink, values, allow_pickle=False)
+    return sink.getvalue()
 
 
 def bag_names(ids: Sequence[str]) -> list[str]:

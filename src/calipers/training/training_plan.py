@@ -52,7 +52,8 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     boxed_share: Share = 1.0  # of the boxed training images, those whose boxes are used
     subset_share: Annotated[float, Meta(gt=0, le=1)] = 0.95
     validation_share: Annotated[float, Meta(ge=0, lt=1)] = 0.1
-    augment: Literal["none", "light", "heavy"] = "none"  # of a detector
+    # light and heavy: of a detector; jitter-blur: of chexnet
+    augment: Literal["none", "light", "heavy", "jitter-blur"] = "none"
     # optimiser
     optimiser: Literal["adam", "sgd"] = "adam"
     rate: Positive = 1e-3
@@ -63,7 +64,10 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     clip: NotNegative = 0.0  # norm of the gradient; 0: no limit
     epochs: Count = 10
     batch: Count = 32
+    steps: Annotated[int, Meta(ge=0)] = 0  # batches in all, at most; 0: epochs decide
     patience: Annotated[int, Meta(ge=0)] = 0  # epochs without a better validation; 0: never stop
+    patience_steps: Annotated[int, Meta(ge=0)] = 0  # the same in batches, if patience is 0
+    precision: Literal["full", "mixed"] = "full"  # mixed: bfloat16 where the device has it
 
     def __post_init__(self) -> None:
         if self.model not in MODULES:
@@ -74,12 +78,12 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 value=self.model,
                 hint=did_you_mean(self.model, MODULES),
             )
-        if self.patience and not self.validation_share:
+        if (self.patience or self.patience_steps) and not self.validation_share:
             raise InputError(
                 "a validation_share above 0: patience compares epochs on validation images",
                 rule="choice",
                 location="patience",
-                value=self.patience,
+                value=self.patience or self.patience_steps,
             )
 
     @classmethod
