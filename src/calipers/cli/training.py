@@ -26,7 +26,17 @@ from calipers.training.models import MODULES, model_named
 
 BACKBONES = ("small", "resnet18", "resnet50", "densenet121", "efficientnet-lite0")
 # Options that replace a value of the plan.
-OF_PLAN = ("backbone", "pooling", "side", "grid", "epochs", "batch", "rate", "boxed_share")
+OF_PLAN = (
+    "backbone",
+    "pooling",
+    "side",
+    "grid",
+    "epochs",
+    "batch",
+    "rate",
+    "boxed_share",
+    "stages",
+)
 DEVICES = click.Choice(["auto", "cpu", "cuda", "mps"])
 SHARE = click.FloatRange(0, 1)
 THREADS = "Number of threads."
@@ -49,7 +59,8 @@ def labels_option(function: Any) -> Any:
 @click.option(
     "--model",
     type=click.Choice(list(MODULES)),
-    help="mil: maps from labels of images; detector: boxes from boxes. Default: that of the plan.",
+    help="mil: maps from labels of images; chexnet: maps of several classes; detector: boxes from "
+    "boxes. Default: that of the plan.",
 )
 @output_folder_option("Folder for the run; must be new or empty. Required.")
 @labels_option
@@ -57,7 +68,7 @@ def labels_option(function: Any) -> Any:
 @click.option(
     "--plan",
     metavar="NAME|FILE",
-    help="canvases (default), canvases-detector, endocv2022, xray-..., or a TOML file.",
+    help="canvases (default), canvases-detector, chexnet, endocv2022, xray-..., or a TOML file.",
 )
 @click.option(
     "--subsets",
@@ -95,6 +106,12 @@ def labels_option(function: Any) -> Any:
     help="Share of the boxed training images whose boxes are used.",
 )
 @click.option(
+    "--stages",
+    metavar="N",
+    type=click.IntRange(1, 2),
+    help="2: train again from the instances that the first training marks, for mil.",
+)
+@click.option(
     "--average",
     is_flag=True,
     help="Start all models alike, and add the mean of their weights as a model.",
@@ -120,12 +137,13 @@ def train(data: str, **options: Any) -> None:
     """Train networks that mark where a finding is, or detectors.
 
     DATA is a folder of pictures with --labels, with a COCO file or other references in it, or of
-    NIH ChestX-ray; a folder of idx files (MNIST), or the word digits: small characters on canvases,
-    to try it without any data.
+    NIH ChestX-ray, MURA, CheXpert, Pascal VOC 2005 or PolypGen; a folder of idx files (MNIST), or
+    the word digits: small characters on canvases, to try it without any data.
 
     \b
     calipers train digits --subsets 5 -o runs
     calipers train xrays --labels labels.csv --plan xray-cardiomegaly-noisy-or -o runs
+    calipers train chestxray --model chexnet --subsets 1 -o runs
     calipers train polyps --model detector --ensemble endocv2022 -o runs
     """
     _require_torch()

@@ -110,6 +110,8 @@ def check_options(
     if plan.augment not in model.augmentations:
         words = ", ".join(model.augmentations)
         raise UsageError(f"augment = {plan.augment!r} is not for --model {model.name}: {words}")
+    if plan.stages > 1 and not model.takes_stages:
+        raise UsageError(f"--stages {plan.stages} is for --model mil, not for {model.name}")
     if not model.takes_ensemble and (ensemble or external):
         raise UsageError("--ensemble and --external are for --model detector")
     if not model.takes_weights and weights is not None:

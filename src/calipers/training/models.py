@@ -51,8 +51,9 @@ class LearningModel:
     # Whether all boxed training images are in every subset.
     keeps_boxed: ClassVar[bool] = True
     augmentations: ClassVar[tuple[str, ...]] = ("none",)
-    # Whether --weights, and --ensemble and --external, mean something to it.
+    # Whether --weights, --stages, and --ensemble and --external, mean something to it.
     takes_weights: ClassVar[bool] = False
+    takes_stages: ClassVar[bool] = False
     takes_ensemble: ClassVar[bool] = False
 
     def usable(self, images: TrainingImages) -> TrainingImages:

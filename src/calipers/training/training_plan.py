@@ -47,6 +47,9 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     pooling: str = "noisy-or"
     head_channels: Count = 48
     head_bias: float = 0.0  # of the last layer before training: a rare finding starts rare
+    # 2: train again, from the instances of positive images that the first training marks
+    stages: Literal[1, 2] = 1
+    mark: Share = 0.5  # probability from which the first training marks an instance
     # data
     boxed_weight: Positive = 5.0  # of an image with boxes in the loss
     boxed_share: Share = 1.0  # of the boxed training images, those whose boxes are used
