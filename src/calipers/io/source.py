@@ -51,7 +51,17 @@ BYTE_ORDER_MARKS = (
 MOST_ENTRIES = 1_000_000
 # The files of a folder that readers may open, and that are hashed with their contents; others, such
 # as pictures of many gigabytes, are hashed with their name and length.
-ANNOTATION_SUFFIXES = (".txt", ".xml", ".json", ".yaml", ".yml", ".names", ".csv")
+ANNOTATION_SUFFIXES = (
+    ".txt",
+    ".xml",
+    ".json",
+    ".yaml",
+    ".yml",
+    ".names",
+    ".csv",
+    ".parquet",
+    ".pq",
+)
 # A pickle runs whatever program is stored in it: never opened.
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")
 MOST_ANNOTATION_BYTES = 1 << 28  # of one file in a folder
