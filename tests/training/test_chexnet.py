@@ -275,6 +275,14 @@ def test_without_boxes_no_references_are_written(trained, pictures, tmp_path, ca
     assert run([str(word) for word in words]) == 0
     assert not (tmp_path / "maps" / "references.json").exists()
     assert len(list((tmp_path / "maps" / "subset-1").iterdir())) == 3
+    # Of a table with some boxes, --boxed takes the images that have them.
+    partly = [{**row, "x0": "", "y0": "", "x1": "", "y1": ""} for row in rows]
+    partly[1] |= {"x0": 1, "y0": 2, "x1": 9, "y1": 12}
+    layouts.table(tmp_path / "labels.csv", partly)
+    assert run([str(word) for word in [*words[:-1], tmp_path / "partly", "--boxed"]]) == 0
+    document = json.loads((tmp_path / "partly" / "references.json").read_text())
+    assert [one["id"] for one in document["images"]] == ["1.png"]
+    assert len(list((tmp_path / "partly" / "subset-1").iterdir())) == 1
     # A table whose classes are all others is a mistake.
     layouts.table(tmp_path / "labels.csv", [{"image": "0.png", "label": "leaning"}])
     assert run([str(word) for word in words[:-1]] + [str(tmp_path / "other")]) == 2
