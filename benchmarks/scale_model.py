@@ -2,16 +2,16 @@
 """What an evaluation costs at any size: stages are measured, a model adds them up, and a simulation
 that replays the measured times checks the sum.
 
-`python -m benchmarks.scale_model` prints three tables: time and bytes per image of every stage; what
-10^6, 10^8 and 10^10 images take on 1 to 1,000 workers, stage by stage; and the same totals from the
-simulation, with a real run beside its prediction. All seconds are of the processor, on one core, of
-the compiled kernels: medical-like images (workload ``b100k``: 0.8 references and 3 predictions
-each), the preset coco, one model.
+`python -m benchmarks.scale_model` prints two tables in Markdown: time and bytes per image of every
+stage; and what 10^6, 10^8 and 10^10 images take on 1 to 1,000 cores, stage by stage, with the total
+of the simulation beside that of the model. A last line has a real run and its prediction. Seconds
+are of the processor, of the compiled kernels: medical-like images (workload ``b100k``: 0.8
+references and 3 predictions each), the preset coco, one model, 2,000 replicates.
 
-The run that is modelled is ``evaluate --part I/N`` on N workers, then ``merge``. Every worker reads
-all files, matches its own blocks of 16,384 images and writes them; the merge reads all files and all
-blocks, and computes values and replicates. So reading and merging do not get shorter with more
-workers, and matching does.
+What is modelled: ``evaluate --part I/N`` on as many workers as there are cores, then ``merge`` on
+one machine with up to 32 of them. Every worker reads all files, then matches blocks of 16,384
+images and writes them. The merge reads all files and all blocks and computes values; only the
+replicates are shared between its threads.
 """
 
 from __future__ import annotations
@@ -26,20 +26,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-for _name in ("CALIPERS_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
-
 import numpy as np
 
 from benchmarks import workloads
+from benchmarks.contest import peak_memory
+from benchmarks.rows import ONE_THREAD
 
 KIND, CHECK = "b100k", "b"  # what is measured, and what the prediction is compared with
 IMAGES = (10**6, 10**8, 10**10)
-WORKERS = (1, 8, 100, 1000)
+CORES = (1, 8, 100, 1000)
+THREADS = 32  # of the machine that merges, at most
 REPLICATES = 2000
-MEASURED_REPLICATES = 128  # of which the time per replicate is taken
+FEW, MANY = 128, 640  # replicates between which the time of one is measured
 REPEATS = 3  # of which the least counts
-MEMORY = 64e9  # bytes of the machine that merges
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Stage:
     name: str
     seconds: float
     bytes: float  # that it reads or leaves behind
-    is_shared: bool  # whether workers share it
+    shared: str  # "workers", "threads" of the merging machine, or "-"
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,7 @@ class Measured:
     stages: tuple[Stage, ...]
     block_seconds: tuple[float, ...]  # of matching and writing one full block
     block_images: int
+    memory: float  # bytes per image of one process that reads and evaluates
 
     def of(self, name: str) -> Stage:
         """Return a stage by its name."""
@@ -115,49 +115,68 @@ def measure(kind: str) -> Measured:
         return estimates(cases, units, Certainty(replicates=replicates))
 
     values, _ = timed(lambda: valued(0))
-    with_replicates, _ = timed(lambda: valued(MEASURED_REPLICATES), repeats=1)
-    per_replicate = max(with_replicates - values, 0.0) / MEASURED_REPLICATES
+    few, _ = timed(lambda: valued(FEW), repeats=1)
+    many, _ = timed(lambda: valued(MANY), repeats=1)
+    per_replicate = max(many - few, 0.0) / (MANY - FEW)
+    preparing = max(few - FEW * per_replicate - values, 0.0)
     full = [k for k, (start, stop) in enumerate(spans(n)) if stop - start == BLOCK]
     stages = (
-        Stage("read files", reading / n, size / n, False),
-        Stage("match", sum(matching) / n, 0.0, True),
-        Stage("write blocks", sum(writing) / n, stored / n, True),
-        Stage("fetch blocks", (sum(fetching) + joining) / n, stored / n, False),
-        Stage("values", max(values - joining, 0.0) / n, 0.0, False),
-        Stage(f"{REPLICATES:,} replicates", per_replicate * REPLICATES / n, 0.0, False),
+        Stage("read files", reading / n, size / n, "-"),
+        Stage("match", sum(matching) / n, 0.0, "workers"),
+        Stage("write blocks", sum(writing) / n, stored / n, "workers"),
+        Stage("fetch blocks", (sum(fetching) + joining) / n, stored / n, "-"),
+        Stage("values, plans", (max(values - joining, 0.0) + preparing) / n, 0.0, "-"),
+        Stage("replicates", per_replicate * REPLICATES / n, 0.0, "threads"),
     )
-    return Measured(stages, tuple(matching[k] + writing[k] for k in full), BLOCK)
+    blocks = tuple(matching[k] + writing[k] for k in full)
+    return Measured(stages, blocks, BLOCK, memory_per_image(kind, n))
 
 
-def predicted(measured: Measured, n_images: int, n_workers: int) -> dict[str, float]:
-    """Return the seconds of every stage; workers that share a stage divide its whole blocks."""
+def memory_per_image(kind: str, n_images: int) -> float:
+    """Return by how many bytes per image a process grows that evaluates a cohort."""
+    code = (
+        "from benchmarks import workloads\nimport calipers\n"
+        f"c = workloads.to_cohort(workloads.make({kind!r}))\n"
+        "calipers.evaluate(c, 'coco', ci=False)\n"
+    )
+    empty = "from benchmarks import workloads\nimport calipers\nworkloads.make('b882')\n"
+    used = peak_memory(code, **ONE_THREAD) - peak_memory(empty, **ONE_THREAD)
+    return used * 2**20 / n_images
+
+
+def predicted(measured: Measured, n_images: int, n_cores: int) -> dict[str, float]:
+    """Return the seconds of every stage."""
     n_blocks = -(-n_images // measured.block_images)
     # The slowest worker has the largest number of blocks.
-    share = -(-n_blocks // n_workers) / n_blocks
+    workers = n_blocks / -(-n_blocks // n_cores)
+    sharing = {"workers": workers, "threads": min(n_cores, THREADS), "-": 1}
     seconds = {}
     for stage in measured.stages:
-        factor = share if stage.is_shared else 1.0
-        seconds[stage.name] = stage.seconds * n_images * factor
+        seconds[stage.name] = stage.seconds * n_images / sharing[stage.shared]
     # Workers read before they match, and the merge reads once more.
-    seconds["read files"] *= 2 if n_workers > 1 else 1
+    seconds["read files"] *= 2 if n_cores > 1 else 1
     return seconds
 
 
-def simulated(measured: Measured, n_images: int, n_workers: int, seed: int = 0) -> float:
+def simulated(measured: Measured, n_images: int, n_cores: int, seed: int = 0) -> float:
     """Return the seconds of a run in which every block takes the time of a measured one, drawn at
-    random, and goes to the worker that is free first.
+    random; workers have the blocks of their parts, and the merge begins after the last of them.
     """
     rng = np.random.default_rng(seed)
     n_blocks = -(-n_images // measured.block_images)
-    reading = measured.of("read files").seconds * n_images
+    n_workers = min(n_cores, n_blocks)
     times = rng.choice(np.array(measured.block_seconds), n_blocks)
-    free = [reading] * min(n_workers, n_blocks)  # when each worker is free
-    for seconds in times.tolist():
-        heapq.heapreplace(free, free[0] + seconds)
-    merging = sum(stage.seconds for stage in measured.stages if not stage.is_shared) * n_images
-    if n_workers == 1:
-        merging -= reading  # nothing is read twice
-    return max(free) + merging
+    # A part is a run of blocks: number k of n goes from k * n_blocks / n on.
+    first = np.arange(n_workers) * n_blocks // n_workers
+    slowest = float(np.add.reduceat(times, first).max())
+    reading = measured.of("read files").seconds * n_images
+    alone = sum(stage.seconds for stage in measured.stages if stage.shared == "-") * n_images
+    # Blocks of 64 replicates go to the thread that is free first.
+    block = measured.of("replicates").seconds * n_images / REPLICATES * 64
+    free = [0.0] * min(n_cores, THREADS)
+    for _ in range(-(-REPLICATES // 64)):
+        heapq.heapreplace(free, free[0] + block)
+    return slowest + alone + max(free) + (reading if n_cores > 1 else 0.0)
 
 
 def as_time(seconds: float) -> str:
@@ -170,26 +189,25 @@ def as_time(seconds: float) -> str:
 
 def main() -> None:
     """Measure, and print the tables in Markdown."""
+    os.environ.update(ONE_THREAD)
     measured = measure(KIND)
-    print("| stage | µs per image | bytes per image | shared by workers |\n|---|---|---|---|")
+    print("| stage | µs per image | bytes per image | shared by |\n|---|---|---|---|")
     for stage in measured.stages:
         size = f"{stage.bytes:.0f}" if stage.bytes else "-"
-        shared = "yes" if stage.is_shared else "no"
-        print(f"| {stage.name} | {stage.seconds * 1e6:.2f} | {size} | {shared} |")
-    fetch = measured.of("fetch blocks")
-    print(f"\nThe merge holds all evidence: {MEMORY / fetch.bytes:.1e} images in 64 GB.\n")
+        print(f"| {stage.name} | {stage.seconds * 1e6:.2f} | {size} | {stage.shared} |")
+    print(f"\nA process grows by {measured.memory:.0f} bytes per image.\n")
     names = [stage.name for stage in measured.stages]
-    print(f"| images | workers | {' | '.join(names)} | sum | simulated | longest |")
+    print(f"| images | cores | {' | '.join(names)} | sum | simulated | longest |")
     print("|---" * (len(names) + 5) + "|")
     for n_images in IMAGES:
-        for n_workers in WORKERS:
-            seconds = predicted(measured, n_images, n_workers)
+        for n_cores in CORES:
+            seconds = predicted(measured, n_images, n_cores)
             total = sum(seconds.values())
-            replayed = simulated(measured, n_images, n_workers)
+            replayed = simulated(measured, n_images, n_cores)
             cells = [as_time(seconds[name]) for name in names]
             change = f"{as_time(replayed)} ({replayed / total - 1:+.1%})"
             longest = max(seconds, key=lambda name: seconds[name])
-            row = [f"{n_images:.0e}", f"{n_workers}", *cells, as_time(total), change, longest]
+            row = [f"{n_images:.0e}", f"{n_cores}", *cells, as_time(total), change, longest]
             print(f"| {' | '.join(row)} |")
     check(measured)
 
