@@ -66,6 +66,20 @@ def ranks_in_runs(keys: NDArray[np.integer]) -> I64:
     return np.arange(n) - np.repeat(starts, np.diff(np.append(starts, n)))
 
 
+def is_first(keys: I64) -> NDArray[np.bool_]:
+    """Return (n,) which positions are the first of their key; keys are not negative."""
+    first = np.empty(int(keys.max(initial=-1)) + 1, np.int64)
+    place = np.arange(len(keys))
+    # The last write, which is the first occurrence, stays.
+    first[keys[::-1]] = place[::-1]
+    return np.asarray(first[keys] == place)
+
+
+def first_places(keys: I64) -> I64:
+    """Return the positions at which each key occurs first, in ascending order."""
+    return np.flatnonzero(is_first(keys))
+
+
 def matching_spans(sorted_keys: NDArray[np.integer], keys: NDArray[np.integer]) -> tuple[I64, I64]:
     """Return (start, count) of the run of each of the ``keys`` in ``sorted_keys``."""
     starts = np.searchsorted(sorted_keys, keys, side="left")
