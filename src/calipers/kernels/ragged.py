@@ -43,7 +43,12 @@ def positions(counts: NDArray[np.integer]) -> I64:
 
 def spans(starts: I64, counts: I64) -> I64:
     """Return the row numbers start..start+count-1 of each span, one after the other."""
-    return np.repeat(starts, counts) + positions(counts)
+    counts = np.asarray(counts, np.int64)
+    before = np.cumsum(counts) - counts
+    # Row numbers go up by one, but for a jump where a span begins.
+    rows = np.repeat(np.asarray(starts, np.int64) - before, counts)
+    rows += np.arange(len(rows))
+    return rows
 
 
 def take_rows(offsets: I64, selection: I64) -> tuple[I64, I64]:
