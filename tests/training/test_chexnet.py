@@ -235,6 +235,7 @@ def test_the_next_command(trained, pictures, capsys, tmp_path):
     err = capsys.readouterr().err
     assert "next: calipers boxes" in err
     assert "--classes lying,standing --sizes" in err
+    assert err.rstrip().endswith("--keep-best -o subset-1.json")
 
 
 def test_scores_are_probabilities_of_every_class(trained):

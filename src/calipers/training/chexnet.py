@@ -276,7 +276,9 @@ class ChexnetModel(LearningModel):
     ) -> str:
         """Return the command that makes boxes of the maps of the first model."""
         labels = quote(",".join(classes))
-        options = f"--pattern '{{image}}' --classes {labels} --sizes {folder / 'sizes.csv'}"
+        options = (
+            f"--pattern '{{image}}' --classes {labels} --sizes {folder / 'sizes.csv'} --keep-best"
+        )
         return f"calipers boxes {folder / names[0]} {options} -o {names[0]}.json"
 
 
