@@ -84,7 +84,7 @@ def test_the_fused_ensemble_is_better_than_its_mean_member(tmp_path, capsys):
     assert call(*words, "--preset", "endocv2022", "--no-ci", "--json") == 0
     values = {}
     for row in json.loads(capsys.readouterr().out)["rows"]:
-        if row["metric"] == "AP@0.5" and row["label"] is None:
+        if row["metric"] == "AP@0.5" and row["class"] is None:
             values[row["model"]] = row["value"]
     assert values.pop("fused") > np.mean(list(values.values()))
 

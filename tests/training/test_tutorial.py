@@ -57,7 +57,7 @@ def test_the_path_of_several_classes(tmp_path, monkeypatch, capsys):
     assert evaluate[-2:] == ["-o", "rodeo"]
     assert run([*evaluate[:-2], "--no-ci", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
-    values = {row["metric"]: row["value"] for row in rows if row["label"] is None}
+    values = {row["metric"]: row["value"] for row in rows if row["class"] is None}
     assert values["RoDeO"] > 0.4
 
 
