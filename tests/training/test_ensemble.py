@@ -62,14 +62,15 @@ def test_fuse_and_evaluate_read_what_predict_writes(ensemble, capsys, tmp_path):
     assert json.loads(capsys.readouterr().out)["rows"]
 
 
-# Six detectors: a minute of one core.
+# The run of the page on training, six detectors: four minutes of one core. Members that have hardly
+# learnt anything (200 canvases, 6 epochs: AP@0.5 of 0.17) are not better together.
 @pytest.mark.slow
 def test_the_fused_ensemble_is_better_than_its_mean_member(tmp_path, capsys):
     mnist = DATA / "idx" / "mnist"
     if not mnist.is_dir():
         pytest.skip("needs idx files of MNIST: CALIPERS_DATA")
     words = ["train", "digits", "--model", "detector", "--ensemble", "endocv2022", "--quiet"]
-    words += ["--external", mnist, "--canvases", "200", "--epochs", "6", "-o", tmp_path / "runs"]
+    words += ["--external", mnist, "--canvases", "500", "--seed", "1", "-o", tmp_path / "runs"]
     assert call(*words) == 0
     boxes = tmp_path / "boxes"
     assert call("predict", tmp_path / "runs", "digits", "-o", boxes, "--quiet") == 0
