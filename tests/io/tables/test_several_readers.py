@@ -14,6 +14,7 @@ from calipers.errors import InputError, UsageError
 from calipers.evaluation.compare import reader_sentences
 from calipers.io.consensus import _joined, _overlaps
 from calipers.io.read import read
+from seeds import looped
 
 # Image a: three readers, two of them on one nodule; b: one says nothing, two mark the same; c: R1
 # and R2 read it, only R1 marks.
@@ -125,7 +126,7 @@ a,R2,n,50,50,60,60,1,
     assert references.area.tolist() == [85, 100]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@looped("seed", range(20))
 def test_findings_on_random_boxes(seed):
     """Every finding has boxes of different readers that all overlap; none could be joined more."""
     random = np.random.default_rng(seed)
