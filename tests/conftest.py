@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +21,12 @@ settings.register_profile("calipers", deadline=None, max_examples=40)
 settings.register_profile("thorough", deadline=None, max_examples=400)
 settings.load_profile("calipers")
 
+# Collecting makes a million objects that all stay; searching them for garbage again and again takes
+# a fifth of that time. `pytest_collection_finish` switches it on again.
+gc.disable()
+
 BROWSER, DOCS = "tests/browser/", "tests/test_docs.py"
+NETWORKS = Path(__file__).parent / "training"
 # What takes longest starts first, so that both processes finish together (`make test` keeps this
 # order with --no-loadscope-reorder).
 LONG = (BROWSER, DOCS, "tests/parity/", "tests/studies/", "tests/properties/")
@@ -51,6 +58,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return nodeid if nodeid.startswith(DOCS) else nodeid.split("::", 1)[0]
 
     return WholeFiles(config, log)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the tests of networks to `make test-train`, which names their folder: where PyTorch is
+    installed they would run twice, and both processes would import it to collect them.
+    """
+    if collection_path != NETWORKS:
+        return None
+    roots = [Path(config.invocation_params.dir, word.partition("::")[0]) for word in config.args]
+    is_named = any(root.resolve().is_relative_to(NETWORKS) for root in roots)
+    return None if is_named else True
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # nothing of what was collected is ever garbage
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

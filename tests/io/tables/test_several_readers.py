@@ -14,6 +14,7 @@ from calipers.errors import InputError, UsageError
 from calipers.evaluation.compare import reader_sentences
 from calipers.io.consensus import _joined, _overlaps
 from calipers.io.read import read
+from evaluated import evaluated_demo
 from seeds import looped
 
 # Image a: three readers, two of them on one nodule; b: one says nothing, two mark the same; c: R1
@@ -282,7 +283,7 @@ def test_words_on_agreement_follow_the_interval(tmp_path, found, margin, words):
 
 
 def test_other_cohorts_have_no_words_on_readers_and_ranks_do_not_suit_them(tmp_path):
-    assert reader_sentences(cal.evaluate(cal.demo_cohort(), "overview", ci=False)) == []
+    assert reader_sentences(evaluated_demo("overview", ci=False)) == []
     ranked = cal.Protocol.load("overview").with_metrics(["AP@0.5"])
     [sentence] = reader_sentences(cal.evaluate(each(tmp_path), ranked, ci=False))
     assert "add F1@0.5" in sentence
