@@ -29,7 +29,7 @@ BROWSER, DOCS = "tests/browser/", "tests/test_docs.py"
 NETWORKS = Path(__file__).parent / "training"
 # What takes longest starts first, so that both processes finish together (`make test` keeps this
 # order with --no-loadscope-reorder).
-LONG = (BROWSER, DOCS, "tests/parity/", "tests/studies/", "tests/properties/")
+LONG = (BROWSER, DOCS, "tests/fuzz/", "tests/parity/", "tests/studies/", "tests/properties/")
 
 
 @pytest.fixture(params=["numpy", "native"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -54,7 +54,7 @@ def looped_seeds(n: int, *, default: int) -> Callable[[Test], Test]:
     return decorate
 
 
-def _try_all(test: Test, name: str, values: Iterable[Any]) -> None:
+def _try_all(test: Test, name: str, values: Sequence[Any]) -> None:
     failures = []
     for value in values:
         try:
@@ -62,6 +62,11 @@ def _try_all(test: Test, name: str, values: Iterable[Any]) -> None:
         except Exception as error:
             error.add_note(f"{name} = {value!r:.200}")
             failures.append(error)
+        except pytest.skip.Exception as skipped:
+            # A package that is missing skips the first value; later ones would hide the rest.
+            if value != values[0]:
+                raise AssertionError(f"{name} = {value!r:.200} skips all that follow") from skipped
+            raise
     if len(failures) == 1:
         raise failures[0]
     if failures:

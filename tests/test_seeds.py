@@ -35,6 +35,16 @@ def test_a_single_failure_is_raised_as_it_is() -> None:
     assert failure.value.__notes__ == ["seed = 3"]
 
 
+def test_a_value_cannot_skip_those_after_it() -> None:
+    @looped("seed", range(5))
+    def skips(seed: int) -> None:
+        if seed == 1:
+            pytest.skip("why not")
+
+    with pytest.raises(AssertionError, match="seed = 1 skips all that follow"):
+        skips()
+
+
 def test_other_arguments_are_left_to_pytest() -> None:
     @looped("seed", range(5))
     @pytest.mark.parametrize("kind", ["a", "b"])

@@ -14,9 +14,9 @@ from calipers.statistics.estimates import Certainty, estimates
 from calipers.statistics.weights import Units
 from cases import KINDS, MODEL, cohort_of, evidence_of
 from properties.suite import CASES, MAP_CASES, Case
-from seeds import in_turn
+from seeds import in_turn, looped
 
-every_metric = pytest.mark.parametrize("case", CASES, ids=str)
+every_metric = looped("case", CASES)
 BOX, FAR = [0, 0, 10, 10], [30, 30, 40, 40]
 N_IMAGES = 30
 
