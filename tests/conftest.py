@@ -21,10 +21,6 @@ settings.register_profile("calipers", deadline=None, max_examples=40)
 settings.register_profile("thorough", deadline=None, max_examples=400)
 settings.load_profile("calipers")
 
-# Collecting makes a million objects that all stay; searching them for garbage again and again takes
-# a fifth of that time. `pytest_collection_finish` switches it on again.
-gc.disable()
-
 BROWSER, DOCS = "tests/browser/", "tests/test_docs.py"
 NETWORKS = Path(__file__).parent / "training"
 # What takes longest starts first, so that both processes finish together (`make test` keeps this
@@ -71,9 +67,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if is_named else True
 
 
-def pytest_collection_finish() -> None:
-    gc.freeze()  # nothing of what was collected is ever garbage
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without looking for garbage: collecting makes a million objects that all stay, and
+    searching them again and again took a fifth of the time.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
