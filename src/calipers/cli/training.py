@@ -23,7 +23,7 @@ from calipers.cli.options import (
 from calipers.errors import UsageError
 from calipers.show.terminal import Narrator, print_tables
 
-BACKBONES = ("small", "resnet18", "resnet50", "densenet121", "efficientnet-lite0")
+BACKBONES = ("small", "tiny", "resnet18", "resnet50", "densenet121", "efficientnet-lite0")
 # Options that replace a value of the plan.
 OF_PLAN = ("backbone", "pooling", "side", "grid", "epochs", "batch", "rate", "boxed_share")
 DEVICES = click.Choice(["auto", "cpu", "cuda", "mps"])
