@@ -28,6 +28,7 @@ from calipers.studies.stability.experiments import (
     PAIR,
     StabilityRun,
     column_correlation,
+    mean_and_sd,
     values_text,
 )
 from calipers.studies.stability.networks import CHESTS
@@ -256,9 +257,10 @@ def _(run: StabilityRun) -> ClaimJudgement:
         gaps = [_gap(dice, poor), _gap(stable, poor)]
         flags += [gaps[0][0] < -2 * gaps[0][1], gaps[1][0] >= -JUMP]
         words.append(
-            f"{setting}: DICE {np.nanmean(dice[poor]):.2f} against {np.nanmean(dice[~poor]):.2f} "
-            f"({gaps[0][0]:+.2f}, standard error {gaps[0][1]:.2f}), APJ "
-            f"{np.nanmean(stable[poor]):.2f} against {np.nanmean(stable[~poor]):.2f}"
+            f"{setting}: DICE {mean_and_sd(dice[poor])[0]:.2f} against "
+            f"{mean_and_sd(dice[~poor])[0]:.2f} ({gaps[0][0]:+.2f}, standard error "
+            f"{gaps[0][1]:.2f}), APJ {mean_and_sd(stable[poor])[0]:.2f} against "
+            f"{mean_and_sd(stable[~poor])[0]:.2f}"
         )
     if not flags:
         return _no_poor(run)
@@ -313,6 +315,8 @@ def _no_poor(run: StabilityRun) -> ClaimJudgement:
 def _gap(values: F64, chosen: Flags) -> tuple[float, float]:
     """Return the difference of two means and its standard error."""
     parts = [values[chosen & ~np.isnan(values)], values[~chosen & ~np.isnan(values)]]
+    if min(map(len, parts)) < 2:
+        return float("nan"), float("nan")
     errors = [part.std(ddof=1) / np.sqrt(len(part)) for part in parts]
     return float(parts[0].mean() - parts[1].mean()), float(np.hypot(*errors))
 

@@ -466,6 +466,14 @@ def column_correlation(one: F64, other: F64, method: str = "pearson") -> float:
     return correlation(np.asarray(one, np.float64), np.asarray(other, np.float64), method)
 
 
+def mean_and_sd(values: F64) -> tuple[float, float]:
+    """Return mean and standard deviation (ddof 0) of what is defined; NaN if nothing is."""
+    defined = values[~np.isnan(values)]
+    if not len(defined):
+        return float("nan"), float("nan")
+    return float(defined.mean()), float(defined.std())
+
+
 def values_text(values: Mapping[str, float], digits: int = 2) -> str:
     """Return "X-Ray 0.42, MURA 0.29"."""
     return ", ".join(f"{name} {value:.{digits}f}" for name, value in values.items())

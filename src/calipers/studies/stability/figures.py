@@ -82,19 +82,20 @@ def figure_2(run: StabilityRun) -> StudyFigure | None:
     kinds = calls + 2 * labels  # 0, FP 1, FN 2, TP 3
     n_tp, n_fp, n_fn = (int((kinds == kind).sum()) for kind in (3, 1, 2))
     panels = (
-        _grid("(a) probabilities of the instances", values, ""),
-        _grid("(b) calls at 0.5 or more", calls, "x"),
-        _grid("(c, d) instances that the reference overlaps", labels, "x"),
+        _grid("(a) probabilities", values, ""),
+        _grid("(b) calls at 0.5", calls, "x"),
+        _grid("(c, d) reference", labels, "x"),
         _grid("(e) TP, FP and FN", np.array([0.0, 0.35, 0.5, 1.0])[kinds], "", kinds),
     )
     score = 2 * n_tp / (2 * n_tp + n_fp + n_fn)
     caption = (
         f"Bag {name} of {setting}, {key[1]}, the first of {len(cell.models)} models. TP {n_tp}, "
         f"FP {n_fp}, FN {n_fn}: DICE = 2 TP / (2 TP + FP + FN) = {score:.2f}, Jaccard index "
-        f"{n_tp / (n_tp + n_fp + n_fn):.2f}. References are boxes, so (c) and (d) are one panel."
+        f"{n_tp / (n_tp + n_fp + n_fn):.2f}. The reference is a box; an instance that it overlaps "
+        "is positive, so (c) and (d) are one panel."
     )
     title = "Every instance is a hit, a false alarm, a miss or nothing"
-    return StudyFigure("figure-2", title, caption, panels, rows=(4,))
+    return StudyFigure("figure-2", title, caption, panels, rows=(2, 2))
 
 
 def _grid(title: str, values: Any, mark: str, kinds: Any = None) -> HeatMap:
@@ -355,10 +356,13 @@ def _dice_figure(run: StabilityRun, name: str, settings: list[str]) -> StudyFigu
     )
     words = []
     for score, values in correlations.items():
-        ends = f"{np.nanmin(values):.2f} to {np.nanmax(values):.2f}"
-        words.append(f"{ends if len(values) > 1 else f'{values[0]:.2f}'} for {score}")
+        defined = [value for value in values if not np.isnan(value)]
+        if defined:
+            ends = dict.fromkeys(f"{value:.2f}" for value in (min(defined), max(defined)))
+            words.append(f"{' to '.join(ends)} for {score}")
     kinds = " and ".join(dict.fromkeys(setting.partition(",")[0] for setting in settings))
-    title = f"{kinds[:1].upper()}{kinds[1:]}: correlation with DICE is {' and '.join(words)}"
+    finding = f"correlation with DICE is {' and '.join(words)}" if words else "no scores"
+    title = f"{kinds[:1].upper()}{kinds[1:]}: {finding}"
     return StudyFigure(name, title, caption, tuple(panels), rows=(2,) * -(-len(panels) // 2))
 
 

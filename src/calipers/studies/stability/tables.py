@@ -41,6 +41,7 @@ from calipers.studies.stability.experiments import (
     Key,
     StabilityRun,
     last_step,
+    mean_and_sd,
 )
 from calipers.studies.stability.networks import CHESTS, CLOTHES, DIGITS, KNOWN, SHARES
 
@@ -265,7 +266,7 @@ def _annotated(run: StabilityRun) -> Table:
         values_of = [cell.per_bag(name)[places] for name in ("APJ", "Spearman")]
         values_of.append(cell.localized.per_bag("DICE")[0])
         for values in values_of:
-            cells += [float(np.nanmean(values)), float(np.nanstd(values))]
+            cells += map(_cell, mean_and_sd(values))
         rows.append(tuple(cells))
     for data, summary in TABLE_VI.items():
         cells = [PRINTED, data, NOR, summary.bags]
