@@ -47,7 +47,7 @@ def test_the_shipped_archive_is_small_and_says_how_it_was_made(archive: NetworkA
     assert all(len(digest) == 64 for digest in record["models"].values())
     change = record["quantisation"]["largest_change_of_a_bag"]
     assert change["APJ"] == 0
-    assert change["Spearman"] < 0.05
+    assert change["Spearman"] < 0.1
 
 
 def test_every_cell_of_the_archive_is_complete(archive: NetworkArchive) -> None:

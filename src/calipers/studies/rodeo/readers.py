@@ -2,13 +2,13 @@
 """Real predictors for table 1: radiologists of VinDr-CXR against each other.
 
 The paper evaluates a trained CheXNet. Radiologists who read the same images are predictors too, and
-need no training: of the three readers with the most images in common one is the reference, the
-other two are models. Their boxes are in the table that torchxrayvision installs
+need no training: of the three readers with the most images in common each is the reference in turn,
+and the other two are models. Their boxes are in the table that torchxrayvision installs
 (``vinbigdata-train.csv.gz``, Nguyen et al. 2022; non-commercial terms), which is read where it is
 and never shipped. All boxes of readers have score 1, so AP depends on how equal scores are treated;
 both ways are shown.
 
-`reader_cohort` returns the images, `reader_table` what RoDeO and mAP say; `study.run` adds them if
+`reader_cohorts` returns the images, `reader_table` what RoDeO and mAP say; `study.run` adds them if
 the package is there.
 """
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 import csv
 import gzip
 from collections import Counter
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -53,11 +54,8 @@ def vindr_table() -> Path | None:
     return path if path.is_file() else None
 
 
-def reader_cohort(path: Path, *, quick: bool) -> Cohort:
-    """Return the images of the three readers with the most images in common.
-
-    The first of the three by name is the reference.
-    """
+def reader_cohorts(path: Path, *, quick: bool) -> dict[str, Cohort]:
+    """Return the images of the three readers with the most images in common, by the reference."""
     readings = _readings(path)
     trios = Counter(tuple(sorted(own)) for own in readings.values())
     complete = {trio: n for trio, n in trios.items() if len(trio) == N_READERS}
@@ -74,15 +72,23 @@ def reader_cohort(path: Path, *, quick: bool) -> Cohort:
         images = images[:QUICK_IMAGES]
     classes = sorted(_classes(readings, images))
     number = {name: k for k, name in enumerate(classes)}
-    records = []
-    predictions: dict[str, list[dict[str, Any]]] = {reader: [] for reader in trio[1:]}
-    for image in images:
-        records.append({"image_id": image, **_objects(readings[image][trio[0]], number)})
-        for reader in trio[1:]:
-            own = _objects(readings[image][reader], number)
-            own["scores"] = [1.0] * len(own["labels"])
-            predictions[reader].append({"image_id": image, **own})
-    return Cohort.from_arrays(records, predictions, classes=classes)
+    objects: dict[str, list[dict[str, Any]]] = {}
+    for reader in trio:
+        objects[reader] = [_objects(readings[image][reader], number) for image in images]
+    cohorts = {}
+    for reference in trio:
+        records = []
+        predictions: dict[str, list[dict[str, Any]]] = {}
+        for image, own in zip(images, objects[reference]):
+            records.append({"image_id": image, **own})
+        for reader in trio:
+            if reader != reference:
+                predictions[reader] = [
+                    {"image_id": image, **own, "scores": [1.0] * len(own["labels"])}
+                    for image, own in zip(images, objects[reader])
+                ]
+        cohorts[reference] = Cohort.from_arrays(records, predictions, classes=classes)
+    return cohorts
 
 
 def _readings(path: Path) -> Readings:
@@ -135,29 +141,34 @@ def reader_protocol(replicates: int) -> Protocol:
     return Protocol.from_toml(HEAD + statistics + "\n".join(blocks))
 
 
-def reader_table(cohort: Cohort, *, seed: int, quick: bool) -> Table:
-    """Return RoDeO and mAP of both readers, with intervals, and whether they agree on the order."""
-    evaluation = evaluate(cohort, reader_protocol(200 if quick else 1000), seed=seed)
+def reader_table(cohorts: Mapping[str, Cohort], *, seed: int, quick: bool) -> Table:
+    """Return RoDeO and mAP of all readers, with intervals, and whether they agree on the order."""
     names = (*RODEO, MEAN_AP, IN_ORDER)
-    estimates = {}
-    for row in evaluation.rows:
-        if row.label is None:
-            estimates[row.model, row.metric] = row.estimate
     rows: list[tuple[Cell, ...]] = []
-    for reader in cohort.models:
-        rows.append((reader, *(estimates[reader, name] for name in names)))
-    best = {}
-    for name in ("RoDeO", MEAN_AP, IN_ORDER):
-        best[name] = max(cohort.models, key=lambda reader: estimates[reader, name].value)
-    order = ", ".join(f"{reader} by {name}" for name, reader in best.items())
+    orders = []
+    for reference, cohort in cohorts.items():
+        evaluation = evaluate(cohort, reader_protocol(200 if quick else 1000), seed=seed)
+        estimates = {}
+        for row in evaluation.rows:
+            if row.label is None:
+                estimates[row.model, row.metric] = row.estimate
+        best = {}
+        for name in ("RoDeO", MEAN_AP, IN_ORDER):
+            values = {reader: estimates[reader, name].value for reader in cohort.models}
+            best[name] = max(values, key=values.__getitem__)
+        for reader in cohort.models:
+            rows.append((reference, reader, *(estimates[reader, name] for name in names)))
+        words = ", ".join(f"{reader} by {name}" for name, reader in best.items())
+        orders.append(f"against {reference} {words}")
+    first = next(iter(cohorts.values()))
     note = (
-        f"{cohort.n_images} images of VinDr-CXR, read by the same three radiologists; the first of "
-        f"them is the reference, with {len(cohort.references)} boxes of {len(cohort.classes)} "
-        f"classes. 95 % intervals by resampling images. The better reader: {order}. Nobody is "
-        "right here: a reader who marks as the first one does scores high."
+        f"{first.n_images} images of VinDr-CXR, read by the same three radiologists, each of whom "
+        f"is the reference in turn; {len(first.classes)} classes. 95 % intervals by resampling "
+        f"images. The better reader: {'; '.join(orders)}. Nobody is right here: who marks as the "
+        "reference does scores high."
     )
     return Table(
-        ("reader", *names),
+        ("reference", "reader", *names),
         tuple(rows),
         name="table-1-readers",
         title="As table 1, for radiologists against each other",

@@ -31,7 +31,7 @@ from calipers.studies.rodeo.data import (
 )
 from calipers.studies.rodeo.experiments import EXPERIMENTS, protocol, run_all
 from calipers.studies.rodeo.figures import sweep_figures
-from calipers.studies.rodeo.readers import MISSING, reader_cohort, reader_table, vindr_table
+from calipers.studies.rodeo.readers import MISSING, reader_cohorts, reader_table, vindr_table
 from calipers.studies.rodeo.tables import model_table, printed_table, theory_table
 
 # Runs of every oracle with random numbers of their own; five as in the paper.
@@ -100,9 +100,10 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
     if vindr is None:
         methods = (*METHODS, MISSING)
     else:
-        readers = reader_cohort(vindr, quick=options.quick)
-        model_tables.append(reader_table(readers, seed=options.seed, quick=options.quick))
-        # Class by class without intervals, as the printed table.
+        cohorts = reader_cohorts(vindr, quick=options.quick)
+        model_tables.append(reader_table(cohorts, seed=options.seed, quick=options.quick))
+        # Class by class without intervals, as the printed table, for one choice of the reference.
+        readers = next(iter(cohorts.values()))
         for reader in readers.models:
             name = f"table-1-reader-{reader.lower()}"
             model_tables.append(model_table(readers, name, reader, "of VinDr-CXR"))
