@@ -52,6 +52,7 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     subset_share: Annotated[float, Meta(gt=0, le=1)] = 0.95
     validation_share: Annotated[float, Meta(ge=0, lt=1)] = 0.1
     augment: Literal["none", "light", "heavy"] = "none"  # of a detector
+    dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.0  # of the features of a detector's heads
     # optimiser
     optimiser: Literal["adam", "sgd"] = "adam"
     rate: Positive = 1e-3

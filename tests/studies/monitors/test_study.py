@@ -15,7 +15,7 @@ from calipers.monitors.labels import OMS, OOD
 from calipers.show.figures import HeatMap, Scatter
 from calipers.studies.framework import STUDIES, StudyResult, load_study, run_study
 from calipers.studies.monitors import study
-from calipers.studies.monitors.data import runway_cohort, write_runways
+from calipers.synthetic.runways import runway_cohort, write_runways
 from calipers.studies.monitors.experiments import (
     IDEAL,
     MonitorsRun,

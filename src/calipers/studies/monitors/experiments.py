@@ -37,7 +37,7 @@ from calipers.monitors.scope import Scope, mean_f1, scope_scores
 from calipers.results.estimate import Estimate
 from calipers.statistics.ranks import kendall_tau_b
 from calipers.statistics.weights import Units, bootstrap, units_of
-from calipers.studies.monitors.data import (
+from calipers.synthetic.runways import (
     RUNWAY_SHIFTS,
     SEES_FAILURE,
     SEES_SHIFT,

@@ -21,7 +21,7 @@ from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.read import read
 from calipers.studies.framework import Claims, Progress, Study, StudyOptions, StudyResult
 from calipers.studies.monitors import claims
-from calipers.studies.monitors.data import ShiftedCohort, endoscopy_cohort, runway_cohort
+from calipers.synthetic.runways import ShiftedCohort, endoscopy_cohort, runway_cohort
 from calipers.studies.monitors.experiments import (
     MOST,
     NUMBERS_OF_CLASSES,
