@@ -22,6 +22,7 @@ from calipers.cli.options import (
 )
 from calipers.errors import UsageError
 from calipers.show.terminal import Narrator, print_tables
+from calipers.training.models import MODULES, model_named
 
 BACKBONES = ("small", "resnet18", "resnet50", "densenet121", "efficientnet-lite0")
 # Options that replace a value of the plan.
@@ -47,7 +48,7 @@ def labels_option(function: Any) -> Any:
 @click.argument("data", metavar="DATA")
 @click.option(
     "--model",
-    type=click.Choice(["mil", "detector"]),
+    type=click.Choice(list(MODULES)),
     help="mil: maps from labels of images; detector: boxes from boxes. Default: that of the plan.",
 )
 @output_folder_option("Folder for the run; must be new or empty. Required.")
@@ -128,7 +129,7 @@ def train(data: str, **options: Any) -> None:
     calipers train polyps --model detector --ensemble endocv2022 -o runs
     """
     _require_torch()
-    from calipers.training.canvases import Canvases
+    from calipers.training.datasets.canvases import Canvases
     from calipers.training.train import run_tables
     from calipers.training.train import train as carry_out
     from calipers.training.training_plan import TrainingPlan
@@ -169,15 +170,15 @@ def _plan_name(data: str, options: dict[str, Any]) -> str:
     """Return the plan: what the user names, or the usual one of the model."""
     from pathlib import Path
 
-    from calipers.training.canvases import is_canvases
+    from calipers.training.datasets.canvases import is_canvases
 
     if options["plan"] is not None:
         return str(options["plan"])
-    if options["model"] != "detector" and options["ensemble"] is None:
-        return "canvases"
+    name = options["model"] or ("mil" if options["ensemble"] is None else "detector")
+    for_canvases, for_pictures = model_named(name).usual_plans
     folder = Path(data)
     is_drawn = data == "digits" or (folder.is_dir() and is_canvases(folder))
-    return "canvases-detector" if is_drawn else "endocv2022"
+    return for_canvases if is_drawn else for_pictures
 
 
 def _document(record: Any) -> dict[str, Any]:
@@ -217,12 +218,13 @@ def predict(run: str, images: str, **options: Any) -> None:
     if options["output"] is None:
         raise UsageError("say where the maps go: -o DIR")
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
-    names = ("labels", "part", "save_images", "device", "jobs", "force")
+    names = ("labels", "part", "device", "jobs", "force")
     result = carry_out(
         run,
         images,
         options["output"],
         **{name: options[name] for name in names},
+        save_pictures=options["save_images"],
         progress=narrator.whole(),
     )
     _warn(narrator, result.notes, [error.as_dict() for error in result.broken])

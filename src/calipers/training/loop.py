@@ -18,7 +18,7 @@ import json
 import math
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ from calipers.arrays import I64
 from calipers.errors import InputError, UsageError
 from calipers.io.source import require_file
 from calipers.results.files import write_atomically
-from calipers.training.splits import random_of
+from calipers.training.datasets.splits import random_of
 from calipers.training.training_plan import TrainingPlan
 
 CHECKPOINT, WEIGHTS, LOG = "checkpoint.pt", "weights.pt", "log.json"
@@ -281,6 +281,23 @@ def load_tensors(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError("tensors by name", rule="checkpoint", file=str(path), value=type(content))
     return content
+
+
+def average_weights(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the mean of the weights of several networks of one kind.
+
+    Notes
+    -----
+    The mean of networks is a network only if they started from the same weights; statistics of
+    batch norm are averaged too. Whole numbers are those of the first network.
+    """
+    result = {}
+    for name, first in states[0].items():
+        if first.is_floating_point():
+            result[name] = torch.stack([state[name] for state in states]).mean(dim=0)
+        else:
+            result[name] = first.clone()
+    return result
 
 
 @contextmanager

@@ -7,12 +7,14 @@ penalised), a convolution 1x1 that gives every patch its logit, and a pooling op
 the patches the probability of the image. Of images with boxes the patches are known; they count
 ``boxed_weight`` times in the loss, with the pooling for known instances.
 
-`MilTask` is what `calipers.training.loop.fit` trains; `maps_of` gives the maps of images.
+`MilTask` is what `calipers.training.loop.fit` trains; `maps_of` gives the maps of images. `MODEL`
+is what the table of models knows about it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,9 +25,14 @@ from torch.nn.functional import adaptive_max_pool2d, interpolate
 from calipers.arrays import F32, F64, I64, Flags
 from calipers.kernels.roc import CaseRanks
 from calipers.training.backbones import backbone
-from calipers.training.frames import Frames, scaled
+from calipers.training.datasets.frames import Frames, scaled
+from calipers.training.datasets.splits import ImageSplit, check_two_kinds
+from calipers.training.datasets.training_images import TrainingImages
 from calipers.training.loop import in_batches
+from calipers.training.members import Member
+from calipers.training.models import AVERAGE, LearningModel
 from calipers.training.pooling import BagPooling, LogProbability
+from calipers.training.prediction_files import write_maps
 from calipers.training.training_plan import TrainingPlan
 
 TWO_KINDS = 2
@@ -168,18 +175,71 @@ def bag_auc(order: F64, positive: Flags) -> float | None:
     return float(ranks.area(np.ones((1, len(order)), np.int64))[0])
 
 
-def average_weights(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Return the mean of the weights of several networks of one kind.
+class MilModel(LearningModel):
+    """Multiple instance learning, for the table of models."""
 
-    Notes
-    -----
-    The mean of networks is a network only if they started from the same weights; statistics of
-    batch norm are averaged too. Whole numbers are those of the first network.
-    """
-    result = {}
-    for name, first in states[0].items():
-        if first.is_floating_point():
-            result[name] = torch.stack([state[name] for state in states]).mean(dim=0)
-        else:
-            result[name] = first.clone()
-    return result
+    name = "mil"
+    measure_name = "AUC"
+    output = "maps"
+    usual_plans = ("canvases", "canvases")
+    takes_weights = True
+
+    def check_split(self, images: TrainingImages, split: ImageSplit) -> None:
+        """Raise unless there are positive and negative images to learn from."""
+        target = images.classes[0]
+        check_two_kinds(images.positive, split.train, "training", images.name, target)
+
+    def network(
+        self, plan: TrainingPlan, channels: int, classes: Sequence[str], weights: str | None = None
+    ) -> MilNetwork:
+        """Return an untrained network."""
+        return MilNetwork(plan, channels, weights)
+
+    def task(
+        self,
+        network: Any,
+        member: Member,
+        frames: Frames,
+        images: TrainingImages,
+        device: torch.device,
+    ) -> MilTask:
+        """Return the network with its data."""
+        return MilTask(network, frames, images.boxed, member.validation, member.plan, device)
+
+    def measure(
+        self, network: Any, frames: Frames, rows: I64, plan: TrainingPlan, device: torch.device
+    ) -> float | None:
+        """Return the AUC of whole images."""
+        _, order = maps_of(network, frames, rows, plan.batch, device)
+        return bag_auc(order, frames.images.positive[rows])
+
+    def outputs(
+        self, network: Any, frames: Frames, plan: TrainingPlan, device: torch.device
+    ) -> tuple[F32, F64]:
+        """Return maps and log odds."""
+        return maps_of(network, frames, np.arange(len(frames)), plan.batch, device)
+
+    def write(
+        self,
+        stage: Path,
+        frames: Frames,
+        plan: TrainingPlan,
+        classes: Sequence[str],
+        outputs: Mapping[str, Any],
+    ) -> None:
+        """Write maps, scores and labels as bags."""
+        write_maps(stage, frames, outputs)
+
+    def next_command(self, folder: Path, names: Sequence[str], *, labelled: bool) -> str:
+        """Return the command that compares the models."""
+        models = [name for name in names if name != AVERAGE]
+        if len(models) < TWO_KINDS:
+            return ""
+        files = " ".join(str(folder / f"{name}.npz") for name in models)
+        command = f"calipers stability {files}"
+        if labelled:
+            command += f" --labels {folder / 'labels.csv'}"
+        return f"{command} --scores {folder / 'scores.csv'}"
+
+
+MODEL = MilModel()

@@ -23,6 +23,7 @@ from msgspec import Meta, Struct
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.results.schema import structure
 from calipers.results.toml import parse_toml, read_toml
+from calipers.training.models import MODULES
 
 SCHEMA = "calipers.plan/1"
 Backbone = Literal["small", "resnet18", "resnet50", "densenet121", "efficientnet-lite0"]
@@ -38,7 +39,7 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     name: str = ""
     source: str = ""  # citation, with table or section
     extends: str = ""
-    model: Literal["mil", "detector"] = "mil"
+    model: str = "mil"  # a name of calipers.training.models
     # network
     backbone: Backbone = "small"
     side: Annotated[int, Meta(ge=8, le=4096)] = 64  # of the square that the network takes, pixels
@@ -66,6 +67,14 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     patience: Annotated[int, Meta(ge=0)] = 0  # epochs without a better validation; 0: never stop
 
     def __post_init__(self) -> None:
+        if self.model not in MODULES:
+            raise InputError(
+                "the name of a model",
+                rule="choice",
+                location="model",
+                value=self.model,
+                hint=did_you_mean(self.model, MODULES),
+            )
         if self.patience and not self.validation_share:
             raise InputError(
                 "a validation_share above 0: patience compares epochs on validation images",

@@ -8,10 +8,10 @@
 - a folder of pictures with references of any format that Calipers reads (COCO, YOLO, VOC, ...);
 - the folder of NIH ChestX-ray: ``Data_Entry_2017.csv``, ``BBox_List_2017.csv``, pictures;
 - a folder of idx files (MNIST and its kin), or the word ``digits``: composed canvases, see
-  `calipers.training.canvases`;
+  `calipers.training.datasets.canvases`;
 - a folder of pictures alone, for predictions.
 
-Pictures are decoded later, one by one (`calipers.training.frames`).
+Pictures are decoded later, one by one (`calipers.training.datasets.frames`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from calipers.io.volumes.open import extensions
 from calipers.pictures.files import PictureFiles
 from calipers.pictures.pixels import read_pixels
 from calipers.show.words import count_text
-from calipers.training.canvases import Canvases, is_canvases, open_canvases
+from calipers.training.datasets.canvases import Canvases, is_canvases, open_canvases
 
 DIGITS = "digits"
 EXTERNAL = "external/"  # before the ids of images of other data
