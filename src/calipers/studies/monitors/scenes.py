@@ -2,7 +2,7 @@
 """The pictures of the study of monitors: canvases of digits under shifts of known strength.
 
 A `SceneSet` is a list of canvases that are drawn when they are asked for. A canvas of
-`calipers.training.canvases` shows 3 to 6 digits on noise. Three kinds of things happen to some:
+`calipers.training.datasets.canvases` shows 3 to 6 digits on noise. Three kinds of things happen to some:
 
 - the *picture* changes: ``fog``, ``blur``, ``noise``, ``contrast``, and ``background`` (stripes or
   a ramp where the ground was black), each in three strengths;
@@ -27,7 +27,7 @@ from numpy.random import Generator
 
 from calipers.arrays import F64, I64, U8, Flags
 from calipers.errors import InputError
-from calipers.training.canvases import (
+from calipers.training.datasets.canvases import (
     Canvases,
     CanvasSet,
     ComposedCanvas,
@@ -75,7 +75,7 @@ class SceneCounts:
     epochs: int
 
 
-FULL = SceneCounts(training=2000, usual=600, each=60, both=120, epochs=12)
+FULL = SceneCounts(training=1400, usual=400, each=40, both=80, epochs=8)
 QUICK = SceneCounts(training=700, usual=150, each=14, both=30, epochs=6)
 
 
@@ -213,7 +213,7 @@ def open_scenes(source: str | None, counts: SceneCounts, seed: int) -> SceneSet:
     if others is not None:
         foreign = open_canvases(others, settings).glyphs["test"]
     shift, strength, picture_shift, n_foreign = _dealt(counts, seed)
-    name = "digits of scikit-learn" if source is None else Path(objects).name
+    name = "digits" if source is None else Path(objects).name
     return SceneSet(
         name, canvases, foreign, foreign_name, shift, strength, picture_shift, n_foreign, seed
     )

@@ -32,6 +32,7 @@ from calipers.monitors.scope import scope_scores
 from calipers.results.files import sha256_of
 from calipers.studies.framework import Progress
 from calipers.studies.monitors.archive import (
+    FILE,
     MODEL,
     STEPS,
     DetectorRecord,
@@ -47,15 +48,15 @@ from calipers.studies.monitors.scenes import (
     SceneSet,
     open_scenes,
 )
-from calipers.training.canvases import ComposedCanvas
-from calipers.training.data import TrainingImages
-from calipers.training.frames import Frames
+from calipers.training.datasets.canvases import ComposedCanvas
+from calipers.training.datasets.training_images import TrainingImages
+from calipers.training.datasets.frames import Frames
 
 DETECTORS = 2  # per data set
 VALIDATION = 0.1  # of the training pictures, for the score cut alone
 PLAN, DROPOUT = "canvases-detector", 0.1
-CUTS = np.arange(0.05, 0.95, 0.05)
-LOWEST = 0.05  # predictions with a lower score are not kept
+LOWEST = 0.2  # predictions with a lower score are not kept
+CUTS = np.arange(LOWEST, 0.95, 0.05)
 # Monitors of Calipers that need no network; `count` and the others are fitted.
 BASELINES = (
     "max-score",
@@ -69,12 +70,22 @@ BASELINES = (
 
 
 def train_detectors(
-    sources: Sequence[str | None], *, seed: int, quick: bool, progress: Progress
+    sources: Sequence[str | None],
+    *,
+    seed: int,
+    quick: bool,
+    progress: Progress,
+    keep: Path | None = None,
 ) -> MonitorArchive:
-    """Train on every source (None: the digits of scikit-learn), and return what came out."""
+    """Train on every source (None: the digits of scikit-learn), and return what came out.
+
+    With ``keep``, every detector is written into that folder when it is done, and one that is there
+    already, from the same command, is not trained again.
+    """
     if find_spec("torch") is None:
         raise UsageError("--train needs PyTorch: pip install 'calipers[train]'")
     counts = QUICK if quick else FULL
+    about = _about(sources, counts, seed, quick)
     detectors = []
     total = DETECTORS * len(sources)
     for source in sources:
@@ -82,9 +93,27 @@ def train_detectors(
         frames = _training_frames(scenes)
         tests = _frames([scenes.drawing(k) for k in range(len(scenes))], scenes.ids, scenes)
         for number in range(DETECTORS):
-            progress(f"training {scenes.name}-{number + 1}", len(detectors), total)
-            detectors.append(_detector(scenes, frames, tests, counts, number))
-    return MonitorArchive(tuple(detectors), _about(sources, counts, seed, quick))
+            name = f"{scenes.name}-{number + 1}"
+            progress(f"training {name}", len(detectors), total)
+            one = _kept(keep, name, about)
+            if one is None:
+                one = _detector(scenes, frames, tests, counts, number)
+                if keep is not None:
+                    keep.mkdir(parents=True, exist_ok=True)
+                    MonitorArchive((one,), about).write(keep / f"{name}.npz")
+            detectors.append(one)
+    archive = MonitorArchive(tuple(detectors), about)
+    if keep is not None:
+        archive.write(keep / FILE)
+    return archive
+
+
+def _kept(keep: Path | None, name: str, about: dict[str, Any]) -> DetectorRecord | None:
+    """Return a detector that an earlier run has trained, if its settings were the same."""
+    if keep is None or not (keep / f"{name}.npz").exists():
+        return None
+    archive = MonitorArchive.read(keep / f"{name}.npz")
+    return archive.detectors[0] if archive.about == about else None
 
 
 def _about(
