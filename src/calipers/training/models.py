@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from calipers.training.datasets.canvases import Canvases
     from calipers.training.datasets.frames import Frames
     from calipers.training.datasets.splits import ImageSplit
     from calipers.training.datasets.training_images import TrainingImages
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from calipers.training.training_plan import TrainingPlan
 
 # Name of a model -> module of calipers.training that has it as MODEL.
-MODULES = {"mil": "mil", "detector": "detector"}
+MODULES = {"mil": "mil", "detector": "detector", "anomaly": "anomaly"}
 AVERAGE = "average"  # the model that is the mean of the weights of the others
 
 
@@ -50,7 +51,22 @@ class LearningModel:
     sees_all_boxes: ClassVar[bool] = False
     # Whether --weights, and --ensemble and --external, mean something to it.
     takes_weights: ClassVar[bool] = False
+    needs_labels: ClassVar[bool] = True  # whether somebody has to say what images show
     takes_ensemble: ClassVar[bool] = False
+
+    def open(
+        self, source: str, labels: str | None, canvases: Canvases | None, plan: TrainingPlan
+    ) -> TrainingImages:
+        """Return the images that the user names; nothing is decoded yet."""
+        from calipers.training.datasets.training_images import open_images
+
+        return open_images(source, labels, canvases=canvases)
+
+    def frames(self, images: TrainingImages, plan: TrainingPlan, **options: Any) -> Frames:
+        """Decode the images; the options are those of `calipers.training.datasets.frames.prepare`."""
+        from calipers.training.datasets.frames import prepare
+
+        return prepare(images, plan.side, **options)
 
     def usable(self, images: TrainingImages) -> TrainingImages:
         """Return the images that the model can learn from."""
@@ -58,6 +74,10 @@ class LearningModel:
 
     def check_split(self, images: TrainingImages, split: ImageSplit) -> None:
         """Raise if the training images of a split cannot teach the model anything."""
+
+    def adapted_split(self, images: TrainingImages, split: ImageSplit) -> ImageSplit:
+        """Return the split as the model needs it."""
+        return split
 
     def network(
         self,

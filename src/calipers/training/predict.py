@@ -30,7 +30,7 @@ from calipers.arrays import I64
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.results.files import check_folder, staged_folder, write_atomically
 from calipers.training.datasets.canvases import Canvases
-from calipers.training.datasets.frames import Frames, prepare
+from calipers.training.datasets.frames import Frames
 from calipers.training.datasets.training_images import DIGITS, TrainingImages, open_images
 from calipers.training.loop import WEIGHTS, device_named, read_weights, reproducible
 from calipers.training.models import model_named, model_of
@@ -119,9 +119,9 @@ def predict(
     part = part or _usual_part(images, record)
     images = images.take(_rows_of_part(images, record, part))
     say = progress or (lambda name, step, total: None)
-    frames = prepare(
+    frames = model_of(record.plan).frames(
         images,
-        record.plan.side,
+        record.plan,
         jobs=jobs,
         colour=record.channels > 1,
         progress=lambda step, total: say("decoding", step, total),
@@ -157,11 +157,14 @@ def predict(
 def _images(record: RunRecord, source: str, labels: str | None) -> tuple[TrainingImages, list[str]]:
     """Return the images with the class of the run, or without any."""
     settings = None if record.canvases is None else Canvases(**record.canvases)
-    images = open_images(source, labels, canvases=settings)
+    kind = model_of(record.plan)
+    images = kind.open(source, labels, settings, record.plan)
     notes = list(images.notes)
     classes = tuple(record.classes)
+    if not kind.needs_labels:
+        return images, notes
     if set(classes) <= set(images.classes):
-        if model_of(record.plan).many_classes and classes == images.classes:
+        if kind.many_classes and classes == images.classes:
             return images, notes
         if len(classes) == 1:
             return images.only(classes[0]), notes

@@ -47,6 +47,9 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     pooling: str = "noisy-or"
     head_channels: Count = 48
     head_bias: float = 0.0  # of the last layer before training: a rare finding starts rare
+    # anomaly networks
+    method: Literal["ae", "vae", "denoising", "padim", "distillation", "fpi"] = "denoising"
+    dimensions: Literal[2, 3] = 2  # pictures and slices of volumes, or whole volumes
     # data
     boxed_weight: Positive = 5.0  # of an image with boxes in the loss
     boxed_share: Share = 1.0  # of the boxed training images, those whose boxes are used
