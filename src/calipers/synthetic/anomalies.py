@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -71,7 +72,7 @@ def strange_images(
     for k in range(n):
         for kind in kinds:
             name = f"{kind}-{k:03d}"
-            chest = _chest(seed, name, side, dimensions) / np.float32(255)
+            chest = _chest(seed, name, side, dimensions).astype(np.float32) / np.float32(255)
             image, labels = _with_anomaly(chest, kind, stream(seed, "anomaly", name))
             eight_bits: U8 = np.round(255 * np.clip(image, 0, 1)).astype(np.uint8)
             images.append(StrangeImage(name, kind, eight_bits, labels))
@@ -164,7 +165,7 @@ def write_anomalies(
     for one in strange:
         _write(root / "test" / f"{one.name}{suffix}", one.image)
         _write(root / "references" / f"{one.name}{suffix}", one.labels)
-    columns = {
+    columns: dict[str, list[Any]] = {
         "image": [one.name for one in strange],
         "kind": [one.kind for one in strange],
         "label": [int(one.kind != "none") for one in strange],

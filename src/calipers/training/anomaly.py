@@ -71,7 +71,7 @@ METHODS = ("ae", "vae", "denoising", "padim", "distillation", "fpi")
 
 def _convolution(dimensions: int, *sizes: int, **options: Any) -> nn.Module:
     kind = nn.Conv2d if dimensions == 2 else nn.Conv3d
-    return kind(*sizes, **options)  # type: ignore[arg-type]
+    return kind(*sizes, **options)
 
 
 def _block(dimensions: int, inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
@@ -131,7 +131,7 @@ class BackboneStages(nn.Module):
         self.network.eval()
         pictures = pictures.expand(-1, self.network.inputs, *pictures.shape[2:])
         levels = []
-        for k, layer in enumerate(self.network.layers):  # type: ignore[arg-type]
+        for k, layer in enumerate(self.network.layers):
             pictures = layer(pictures)
             if k in self.stages:
                 levels.append(pictures)
@@ -156,7 +156,7 @@ class Decoder(nn.Module):
     def forward(self, levels: Sequence[Tensor], shapes: Sequence[Any]) -> list[Tensor]:
         """Return what was decoded at the levels, the finest first."""
         features = levels[-1]
-        decoded = []
+        decoded: list[Tensor] = []
         for k, block in enumerate(self.up):
             features = _resized(features, shapes[1 - k])
             if self.skips:

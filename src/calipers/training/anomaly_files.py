@@ -103,7 +103,7 @@ def _volume_images(
             places.append((path, z if is_slice else None))
             strange.append(is_strange.get(name, False))
     classes = (BINARY,) if labels is not None else ()
-    findings = np.array(strange, np.bool_)[:, None] if classes else np.zeros((len(ids), 0), np.bool_)
+    findings = np.array(strange, np.bool_)[:, None][:, : len(classes)]
     return VolumeImages(
         name=folder.name or str(folder),
         ids=tuple(ids),
@@ -271,7 +271,9 @@ def _write_volumes(folder: Path, frames: Frames, images: VolumeImages, maps: F32
         path = folder / f"{name}{suffix if array.ndim > FLAT else '.npz'}"
         path.parent.mkdir(parents=True, exist_ok=True)
         array = np.clip(array, 0, 1).astype(np.float32)
-        write_volume(path, array, None if volume.affine is not None else volume.spacing, volume.affine)
+        # The spacing follows from the affine, where there is one.
+        spacing = None if volume.affine is not None else volume.spacing
+        write_volume(path, array, spacing, volume.affine)
 
 
 def without_labels(images: TrainingImages) -> TrainingImages:

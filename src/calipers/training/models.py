@@ -63,7 +63,7 @@ class LearningModel:
         return open_images(source, labels, canvases=canvases)
 
     def frames(self, images: TrainingImages, plan: TrainingPlan, **options: Any) -> Frames:
-        """Decode the images; the options are those of `calipers.training.datasets.frames.prepare`."""
+        """Decode the images; ``options`` are those of `prepare`."""
         from calipers.training.datasets.frames import prepare
 
         return prepare(images, plan.side, **options)

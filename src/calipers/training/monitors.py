@@ -34,8 +34,8 @@ from torch import Tensor
 
 from calipers.arrays import F64, I64
 from calipers.monitors.baselines import Normal
-from calipers.training.detector import DetectorNetwork, PlaceOutputs
 from calipers.training.datasets.frames import Frames, scaled
+from calipers.training.detector import DetectorNetwork, PlaceOutputs
 from calipers.training.loop import in_batches
 
 CANDIDATE = 0.1  # score from which on a peak is an object

@@ -31,7 +31,7 @@ from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.results.files import check_folder, staged_folder, write_atomically
 from calipers.training.datasets.canvases import Canvases
 from calipers.training.datasets.frames import Frames
-from calipers.training.datasets.training_images import DIGITS, TrainingImages, open_images
+from calipers.training.datasets.training_images import DIGITS, TrainingImages
 from calipers.training.loop import WEIGHTS, device_named, read_weights, reproducible
 from calipers.training.models import model_named, model_of
 from calipers.training.prediction_files import save_images

@@ -15,7 +15,6 @@ from calipers.monitors.labels import OMS, OOD
 from calipers.show.figures import HeatMap, Scatter
 from calipers.studies.framework import STUDIES, StudyResult, load_study, run_study
 from calipers.studies.monitors import study
-from calipers.synthetic.runways import runway_cohort, write_runways
 from calipers.studies.monitors.experiments import (
     IDEAL,
     MonitorsRun,
@@ -27,6 +26,7 @@ from calipers.studies.monitors.experiments import (
 from calipers.studies.monitors.study import ood_labels, unit_of
 from calipers.studies.monitors.tables import tables as tables_
 from calipers.studies.page import study_page
+from calipers.synthetic.runways import runway_cohort, write_runways
 from studies.judged import verdict_by_numbers
 
 # What a quick run and a full one agree on.

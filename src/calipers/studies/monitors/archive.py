@@ -67,7 +67,8 @@ class DetectorRecord:
         for k in range(len(self)):
             name = f"scene-{k:05d}"
             own = slice(*np.searchsorted(image, [k, k + 1]).tolist())
-            entry = {"image_id": name, "boxes": boxes[own], "labels": labels[own]}
+            entry: dict[str, Any] = {"image_id": name}
+            entry |= {"boxes": boxes[own], "labels": labels[own]}
             entry |= {"width": self.side, "height": self.side, "shift": self.shift[k]}
             references.append(entry)
             own = slice(*np.searchsorted(predicted_image, [k, k + 1]).tolist())

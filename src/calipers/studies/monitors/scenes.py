@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pictures of the study of monitors: canvases of digits under shifts of known strength.
 
-A `SceneSet` is a list of canvases that are drawn when they are asked for. A canvas of
-`calipers.training.datasets.canvases` shows 3 to 6 digits on noise. Three kinds of things happen to some:
+A `SceneSet` is a list of canvases that are drawn when they are asked for. A canvas
+(`calipers.training.datasets.canvases`) shows 3 to 6 digits on noise. Three kinds of things happen
+to some:
 
 - the *picture* changes: ``fog``, ``blur``, ``noise``, ``contrast``, and ``background`` (stripes or
   a ramp where the ground was black), each in three strengths;
@@ -52,12 +53,16 @@ DRAWN = "drawn shapes"
 TRIES = 300  # to find room for a foreign object
 MARGIN = 2  # pixels that a foreign object may overlap the square of a digit
 
+# Corners of a cross.
+CROSS = (
+    *((-0.3, -0.9), (0.3, -0.9), (0.3, -0.3), (0.9, -0.3), (0.9, 0.3), (0.3, 0.3)),
+    *((0.3, 0.9), (-0.3, 0.9), (-0.3, 0.3), (-0.9, 0.3), (-0.9, -0.3), (-0.3, -0.3)),
+)
 # Corners of drawn shapes, in a square of side 2 around 0; none looks like a digit.
 SHAPES = (
     ((-0.9, 0.8), (0.9, 0.8), (0.0, -0.9)),
     ((-0.8, -0.8), (0.8, -0.8), (0.8, 0.8), (-0.8, 0.8)),
-    ((-0.3, -0.9), (0.3, -0.9), (0.3, -0.3), (0.9, -0.3), (0.9, 0.3), (0.3, 0.3))
-    + ((0.3, 0.9), (-0.3, 0.9), (-0.3, 0.3), (-0.9, 0.3), (-0.9, -0.3), (-0.3, -0.3)),
+    CROSS,
     ((0.0, -0.9), (0.9, 0.0), (0.0, 0.9), (-0.9, 0.0)),
     ((-0.9, -0.3), (0.2, -0.3), (0.2, -0.9), (0.9, 0.0), (0.2, 0.9), (0.2, 0.3), (-0.9, 0.3)),
     ((-0.9, -0.9), (0.9, -0.9), (0.9, -0.4), (-0.4, -0.4), (-0.4, 0.9), (-0.9, 0.9)),
@@ -239,9 +244,7 @@ def _folders(source: str | None) -> tuple[str, str | None]:
     return str(inner[0]), str(inner[1])
 
 
-def _dealt(
-    counts: SceneCounts, seed: int
-) -> tuple[tuple[str, ...], I64, tuple[str, ...], I64]:
+def _dealt(counts: SceneCounts, seed: int) -> tuple[tuple[str, ...], I64, tuple[str, ...], I64]:
     """Return shift, strength, change of the picture and foreign objects of every picture, in an
     order that has nothing to do with them.
     """

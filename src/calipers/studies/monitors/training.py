@@ -49,8 +49,8 @@ from calipers.studies.monitors.scenes import (
     open_scenes,
 )
 from calipers.training.datasets.canvases import ComposedCanvas
-from calipers.training.datasets.training_images import TrainingImages
 from calipers.training.datasets.frames import Frames
+from calipers.training.datasets.training_images import TrainingImages
 
 DETECTORS = 2  # per data set
 VALIDATION = 0.1  # of the training pictures, for the score cut alone
@@ -86,7 +86,7 @@ def train_detectors(
         raise UsageError("--train needs PyTorch: pip install 'calipers[train]'")
     counts = QUICK if quick else FULL
     about = _about(sources, counts, seed, quick)
-    detectors = []
+    detectors: list[DetectorRecord] = []
     total = DETECTORS * len(sources)
     for source in sources:
         scenes = open_scenes(source, counts, seed)
