@@ -22,11 +22,24 @@ from calipers.cli.options import (
 )
 from calipers.errors import UsageError
 from calipers.show.terminal import Narrator, print_tables
-from calipers.training.models import MODULES, model_named
+from calipers.training.models import MODULES, model_named, model_of
 
 BACKBONES = ("small", "resnet18", "resnet50", "densenet121", "efficientnet-lite0")
 # Options that replace a value of the plan.
-OF_PLAN = ("backbone", "pooling", "side", "grid", "epochs", "batch", "rate", "boxed_share")
+OF_PLAN = (
+    "backbone",
+    "pooling",
+    "side",
+    "grid",
+    "epochs",
+    "batch",
+    "rate",
+    "boxed_share",
+    "stages",
+    "method",
+    "dimensions",
+)
+METHODS = ("ae", "vae", "denoising", "padim", "distillation", "fpi")
 DEVICES = click.Choice(["auto", "cpu", "cuda", "mps"])
 SHARE = click.FloatRange(0, 1)
 THREADS = "Number of threads."
@@ -49,7 +62,8 @@ def labels_option(function: Any) -> Any:
 @click.option(
     "--model",
     type=click.Choice(list(MODULES)),
-    help="mil: maps from labels of images; detector: boxes from boxes. Default: that of the plan.",
+    help="mil: maps from labels of images; chexnet: maps of several classes; detector: boxes from "
+    "boxes; anomaly: maps from normal images. Default: that of the plan.",
 )
 @output_folder_option("Folder for the run; must be new or empty. Required.")
 @labels_option
@@ -57,14 +71,14 @@ def labels_option(function: Any) -> Any:
 @click.option(
     "--plan",
     metavar="NAME|FILE",
-    help="canvases (default), canvases-detector, endocv2022, xray-..., or a TOML file.",
+    help="canvases (default), canvases-detector, chexnet, endocv2022, anomaly-fpi, xray-..., or a "
+    "TOML file.",
 )
 @click.option(
     "--subsets",
     metavar="N",
     type=click.IntRange(1, 100),
-    default=5,
-    help="Number of models, each trained on 95 % of the training images (5).",
+    help="Number of models, each trained on 95 % of the training images (5; of anomaly 1, on all).",
 )
 @click.option(
     "--fold",
@@ -95,6 +109,23 @@ def labels_option(function: Any) -> Any:
     help="Share of the boxed training images whose boxes are used.",
 )
 @click.option(
+    "--stages",
+    metavar="N",
+    type=click.IntRange(1, 2),
+    help="2: train again from the instances that the first training marks, for mil.",
+)
+@click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    help="Of anomaly networks. Default: that of the plan (denoising).",
+)
+@click.option(
+    "--dimensions",
+    metavar="2|3",
+    type=click.IntRange(2, 3),
+    help="Of anomaly networks: 3 takes whole volumes, 2 pictures, or slices of volumes.",
+)
+@click.option(
     "--average",
     is_flag=True,
     help="Start all models alike, and add the mean of their weights as a model.",
@@ -120,13 +151,15 @@ def train(data: str, **options: Any) -> None:
     """Train networks that mark where a finding is, or detectors.
 
     DATA is a folder of pictures with --labels, with a COCO file or other references in it, or of
-    NIH ChestX-ray; a folder of idx files (MNIST), or the word digits: small characters on canvases,
-    to try it without any data.
+    NIH ChestX-ray, MURA, CheXpert, Pascal VOC 2005 or PolypGen; a folder of idx files (MNIST), or
+    the word digits: small characters on canvases, to try it without any data.
 
     \b
     calipers train digits --subsets 5 -o runs
     calipers train xrays --labels labels.csv --plan xray-cardiomegaly-noisy-or -o runs
+    calipers train chestxray --model chexnet --subsets 1 -o runs
     calipers train polyps --model detector --ensemble endocv2022 -o runs
+    calipers train normal --model anomaly --method fpi -o runs
     """
     _require_torch()
     from calipers.training.datasets.canvases import Canvases
@@ -140,6 +173,8 @@ def train(data: str, **options: Any) -> None:
     if options["model"] not in (None, plan.model):
         raise UsageError(f"the plan {plan.name!r} is for --model {plan.model}")
     plan = plan.changed(**{name: options[name] for name in OF_PLAN})
+    if options["subsets"] is None:
+        options["subsets"] = model_of(plan).usual_subsets
     canvases = None
     if options["canvases"] is not None:
         n = options["canvases"]
@@ -162,8 +197,15 @@ def train(data: str, **options: Any) -> None:
         click.echo(json.dumps(_document(record), allow_nan=False))
         return
     print_tables(run_tables(record))
-    narrator.say(f"written: {options['output']}")
-    narrator.say(f"next: calipers predict {options['output']} {data} -o maps")
+    narrator.say(f"written: {options['output']}, with the curves in training.html")
+    narrator.say(f"next: {_predict_command(record, data, options)}")
+
+
+def _predict_command(record: Any, data: str, options: dict[str, Any]) -> str:
+    """Return the command that uses the models."""
+    labels = "" if options["labels"] is None else f" --labels {options['labels']}"
+    out = model_of(record.plan).output
+    return f"calipers predict {options['output']} {data}{labels} -o {out}"
 
 
 def _plan_name(data: str, options: dict[str, Any]) -> str:
@@ -198,7 +240,13 @@ def _document(record: Any) -> dict[str, Any]:
     type=click.Choice(["test", "validation", "train", "all"]),
     help="Images of the run to predict. Default: test, or all if IMAGES are others.",
 )
+@click.option("--boxed", is_flag=True, help="Only images whose boxes are known.")
 @click.option("--save-images", is_flag=True, help="Also write the pictures that were looked at.")
+@click.option(
+    "--alarms",
+    is_flag=True,
+    help="Of a detector: also write alarms of monitors that look inside it, for monitor --alarm.",
+)
 @device_option
 @jobs_option(THREADS)
 @force_option("Allow a DIR that is not empty; maps in it are replaced.")
@@ -218,7 +266,7 @@ def predict(run: str, images: str, **options: Any) -> None:
     if options["output"] is None:
         raise UsageError("say where the maps go: -o DIR")
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
-    names = ("labels", "part", "device", "jobs", "force")
+    names = ("labels", "part", "boxed", "alarms", "device", "jobs", "force")
     result = carry_out(
         run,
         images,

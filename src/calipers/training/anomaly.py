@@ -463,6 +463,7 @@ class AnomalyModel(LearningModel):
     usual_plans = ("anomaly", "anomaly")
     many_classes = True
     needs_labels = False
+    usual_subsets = 1
     takes_weights = True
 
     def open(
@@ -565,7 +566,9 @@ class AnomalyModel(LearningModel):
 
         write_anomaly_maps(stage, frames, outputs)
 
-    def next_command(self, folder: Path, names: Sequence[str], *, labelled: bool) -> str:
+    def next_command(
+        self, folder: Path, names: Sequence[str], classes: Sequence[str], *, labelled: bool
+    ) -> str:
         """Return the command that evaluates the maps; the references are the user's."""
         return "calipers maps REFERENCES " + " ".join(f"{name}={folder / name}" for name in names)
 

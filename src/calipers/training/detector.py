@@ -356,7 +356,10 @@ class DetectorModel(LearningModel):
     usual_plans = ("canvases-detector", "endocv2022")
     many_classes = True
     sees_all_boxes = True
+    keeps_boxed = False
+    augmentations = ("none", "light", "heavy")
     takes_ensemble = True
+    gives_alarms = True
 
     def usable(self, images: TrainingImages) -> TrainingImages:
         """Return the images whose objects are all boxed: others would teach to miss them."""
@@ -416,7 +419,20 @@ class DetectorModel(LearningModel):
 
         write_boxes(stage, frames, classes, outputs)
 
-    def next_command(self, folder: Path, names: Sequence[str], *, labelled: bool) -> str:
+    def alarms(
+        self, network: Any, frames: Frames, usual: Frames, plan: TrainingPlan, device: torch.device
+    ) -> Mapping[str, F64]:
+        """Return the alarms of monitors that look inside the detector."""
+        from calipers.training.monitors import MonitorFit, alarms_of, inspect_images
+
+        every = np.arange(len(usual))
+        fit = MonitorFit.of(inspect_images(network, usual, every, plan.batch, device))
+        every = np.arange(len(frames))
+        return alarms_of(inspect_images(network, frames, every, plan.batch, device), fit)
+
+    def next_command(
+        self, folder: Path, names: Sequence[str], classes: Sequence[str], *, labelled: bool
+    ) -> str:
         """Return the command that evaluates one model, or fuses several."""
         files = " ".join(f"{name}={folder / name}.json" for name in names if name != AVERAGE)
         references = folder / "references.json"

@@ -64,7 +64,7 @@ def members_of(
         return _ensemble(images, split, plan, seed)
     # Boxes are rare where labels are of whole images, and always seen; a detector has many.
     visible = images
-    if model_of(plan).sees_all_boxes:
+    if not model_of(plan).keeps_boxed:
         visible = images.with_boxes_of(np.zeros(0, np.int64))
     external = np.flatnonzero([name.startswith(EXTERNAL) for name in images.ids])
     members = []
@@ -107,6 +107,11 @@ def check_options(
     if ensemble is not None and ensemble not in ENSEMBLES:
         raise UsageError(f"no ensemble {ensemble!r}; {did_you_mean(ensemble, ENSEMBLES)}")
     model = model_of(plan)
+    if plan.augment not in model.augmentations:
+        words = ", ".join(model.augmentations)
+        raise UsageError(f"augment = {plan.augment!r} is not for --model {model.name}: {words}")
+    if plan.stages > 1 and not model.takes_stages:
+        raise UsageError(f"--stages {plan.stages} is for --model mil, not for {model.name}")
     if not model.takes_ensemble and (ensemble or external):
         raise UsageError("--ensemble and --external are for --model detector")
     if not model.takes_weights and weights is not None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from calipers.training.training_plan import TrainingPlan
 
 # Name of a model -> module of calipers.training that has it as MODEL.
-MODULES = {"mil": "mil", "detector": "detector", "anomaly": "anomaly"}
+MODULES = {"mil": "mil", "chexnet": "chexnet", "detector": "detector", "anomaly": "anomaly"}
 AVERAGE = "average"  # the model that is the mean of the weights of the others
 
 
@@ -47,12 +47,18 @@ class LearningModel:
     usual_plans: ClassVar[tuple[str, str]]  # for canvases, and for pictures
     # Whether the model finds several classes at once; otherwise one is chosen by --target.
     many_classes: ClassVar[bool] = False
+    usual_subsets: ClassVar[int] = 5  # models of a run, unless the user says how many
     # Whether all boxes of training images are seen; otherwise the share that the plan says.
     sees_all_boxes: ClassVar[bool] = False
-    # Whether --weights, and --ensemble and --external, mean something to it.
+    # Whether all boxed training images are in every subset.
+    keeps_boxed: ClassVar[bool] = True
+    augmentations: ClassVar[tuple[str, ...]] = ("none",)
+    # Whether --weights, --stages, and --ensemble and --external, mean something to it.
     takes_weights: ClassVar[bool] = False
     needs_labels: ClassVar[bool] = True  # whether somebody has to say what images show
+    takes_stages: ClassVar[bool] = False
     takes_ensemble: ClassVar[bool] = False
+    gives_alarms: ClassVar[bool] = False  # whether `alarms` is written for it
 
     def open(
         self, source: str, labels: str | None, canvases: Canvases | None, plan: TrainingPlan
@@ -147,7 +153,15 @@ class LearningModel:
         """Write the outputs of all models of a run into a folder."""
         raise NotImplementedError
 
-    def next_command(self, folder: Path, names: Sequence[str], *, labelled: bool) -> str:
+    def alarms(
+        self, network: Any, frames: Frames, usual: Frames, plan: TrainingPlan, device: torch.device
+    ) -> Mapping[str, Any]:
+        """Return monitor -> alarm of every frame; ``usual`` are frames of training images."""
+        raise NotImplementedError
+
+    def next_command(
+        self, folder: Path, names: Sequence[str], classes: Sequence[str], *, labelled: bool
+    ) -> str:
         """Return the command that measures what was written, or ""."""
         return ""
 

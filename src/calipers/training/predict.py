@@ -9,8 +9,10 @@ In come the folder of a run and images; out goes a folder. Of networks for whole
   square that the map covers, in pixels of the picture;
 - ``images``, if asked for: the pictures as the network saw them.
 
-Of detectors: ``subset-1.json``, ..., the boxes of each in the format of COCO, and
-``references.json``, the images with what is known about them. In both cases ``predictions.json``
+Of detectors: ``subset-1.json``, ..., the boxes of each in the format of COCO,
+``references.json``, the images with what is known about them, and, if asked for,
+``subset-1-alarms.csv``, the alarms of monitors that look inside the detector. Of anomaly networks:
+a folder per model with a map per picture or volume. In both cases ``predictions.json``
 says what was done, and the files go into ``calipers stability``, ``fuse`` and ``evaluate`` as they
 are.
 """
@@ -23,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from calipers import __version__
 from calipers.arrays import I64
@@ -34,8 +35,8 @@ from calipers.training.datasets.frames import Frames
 from calipers.training.datasets.training_images import DIGITS, TrainingImages
 from calipers.training.loop import WEIGHTS, device_named, read_weights, reproducible
 from calipers.training.models import model_named, model_of
-from calipers.training.prediction_files import save_images
-from calipers.training.train import ModelRecord, Progress, RunRecord
+from calipers.training.prediction_files import save_images, write_alarms
+from calipers.training.train import RUN, ModelRecord, Progress, RunRecord
 
 PARTS = ("test", "validation", "train", "all")
 PREDICTIONS = "predictions.json"
@@ -50,6 +51,7 @@ class PredictedMaps:
     model: str
     kind: str  # "maps" or "boxes"
     models: tuple[str, ...]
+    classes: tuple[str, ...]
     part: str
     n_images: int
     n_positive: int | None  # None without labels
@@ -63,6 +65,7 @@ class PredictedMaps:
             "calipers": __version__,
             "kind": self.kind,
             "models": list(self.models),
+            "classes": list(self.classes),
             "part": self.part,
             "images": self.n_images,
             "positive": self.n_positive,
@@ -73,7 +76,9 @@ class PredictedMaps:
     def next_command(self) -> str:
         """Return the command that measures what was predicted, or "" if nothing is known."""
         labelled = self.n_positive is not None
-        return model_named(self.model).next_command(self.folder, self.models, labelled=labelled)
+        return model_named(self.model).next_command(
+            self.folder, self.models, self.classes, labelled=labelled
+        )
 
 
 def predict(
@@ -83,7 +88,9 @@ def predict(
     *,
     labels: str | None = None,
     part: str | None = None,
+    boxed: bool = False,
     save_pictures: bool = False,
+    alarms: bool = False,
     device: str = "auto",
     jobs: int = 1,
     force: bool = False,
@@ -100,8 +107,13 @@ def predict(
     part
         ``test``, ``validation`` or ``train`` of the run, or ``all`` images. Default: the test
         images of the run if the source has them, else all.
+    boxed
+        Take only images whose boxes are known, as an evaluation needs them.
     save_pictures
         Also write the pictures as the network saw them.
+    alarms
+        Of detectors: also write the alarms of monitors (`calipers.training.monitors`), which are
+        fitted on training images of the run; these are opened again where `train` found them.
     """
     record = RunRecord.open(Path(run))
     if record.status != "finished":
@@ -112,12 +124,15 @@ def predict(
             value=record.status,
             hint="continue it: calipers train ... --resume",
         )
+    if alarms and not model_of(record.plan).gives_alarms:
+        raise UsageError(f"--alarms are for --model detector, not for {record.plan.model}")
     chosen_device = device_named(device)
     inputs = tuple(name for name in (str(run), source, labels) if name and name != DIGITS)
     folder = check_folder(output, force=force, inputs=inputs)
     images, notes = _images(record, source, labels)
     part = part or _usual_part(images, record)
     images = images.take(_rows_of_part(images, record, part))
+    images = _with_known_boxes(images, notes, boxed=boxed)
     say = progress or (lambda name, step, total: None)
     frames = model_of(record.plan).frames(
         images,
@@ -126,19 +141,25 @@ def predict(
         colour=record.channels > 1,
         progress=lambda step, total: say("decoding", step, total),
     )
-    outputs = []
+    kind = model_of(record.plan)
+    usual = _usual_frames(record, Path(run), jobs) if alarms else None
+    outputs, alarm_tables = [], []
     with reproducible(jobs):
         for k, model in enumerate(record.models):
-            outputs.append(_outputs(record, model, Path(run), frames, chosen_device))
+            network = _network(record, model, Path(run)).to(chosen_device)
+            outputs.append(kind.outputs(network, frames, record.plan, chosen_device))
+            if usual is not None:
+                own = kind.alarms(network, frames, usual, record.plan, chosen_device)
+                alarm_tables.append(own)
             say("predicting", k + 1, len(record.models))
     labelled = bool(images.classes)
     names = tuple(model.name for model in record.models)
-    kind = model_of(record.plan)
     result = PredictedMaps(
         folder=folder,
         model=kind.name,
         kind=kind.output,
         models=names,
+        classes=tuple(record.classes),
         part=part,
         n_images=len(frames),
         n_positive=int(frames.images.positive.sum()) if labelled else None,
@@ -147,6 +168,8 @@ def predict(
     )
     with staged_folder(folder, force=force) as stage:
         kind.write(stage, frames, record.plan, record.classes, dict(zip(names, outputs)))
+        for name, own in zip(names, alarm_tables):
+            write_alarms(stage / f"{name}-alarms.csv", frames, own)
         if save_pictures:
             save_images(stage, frames)
         text = json.dumps(result.as_dict(), indent=1, allow_nan=False)
@@ -163,11 +186,10 @@ def _images(record: RunRecord, source: str, labels: str | None) -> tuple[Trainin
     classes = tuple(record.classes)
     if not kind.needs_labels:
         return images, notes
-    if set(classes) <= set(images.classes):
-        if kind.many_classes and classes == images.classes:
-            return images, notes
-        if len(classes) == 1:
-            return images.only(classes[0]), notes
+    if len(classes) == 1 and classes[0] in images.classes:
+        return images.only(classes[0]), notes
+    if set(classes) & set(images.classes):
+        return images.with_classes(classes), notes
     if images.classes:
         missing = [name for name in classes if name not in images.classes]
         if labels is not None and missing:
@@ -210,10 +232,49 @@ def _rows_of_part(images: TrainingImages, record: RunRecord, part: str) -> I64:
     return np.array([index[name] for name in record.split[part]], np.int64)
 
 
-def _outputs(
-    record: RunRecord, model: ModelRecord, run: Path, frames: Frames, device: torch.device
-) -> Any:
-    """Return what one model says about all frames."""
+def _with_known_boxes(images: TrainingImages, notes: list[str], *, boxed: bool) -> TrainingImages:
+    """Return the images whose boxes are known if that is asked for; else note that some are not."""
+    rows = np.flatnonzero([own is not None for own in images.boxes])
+    n_unknown = len(images) - len(rows)
+    if boxed:
+        if not len(rows):
+            raise InputError(
+                "images with boxes",
+                rule="unboxed",
+                file=images.name,
+                value=f"{len(images)} images without",
+                hint="leave out --boxed",
+            )
+        notes.append(f"{n_unknown} of {len(images)} images without known boxes are left out")
+        return images.take(rows)
+    if images.classes and len(rows) and n_unknown:
+        notes.append(
+            f"the boxes of {n_unknown} of {len(images)} images are not known, so these references "
+            "cannot judge boxes: --boxed takes only images whose boxes are"
+        )
+    return images
+
+
+def _usual_frames(record: RunRecord, run: Path, jobs: int) -> Frames:
+    """Return training images of a run, for monitors to learn from."""
+    from calipers.training.monitors import MOST_FIT
+
+    if record.source != DIGITS and not Path(record.source).exists():
+        raise InputError(
+            "the training images of the run, from which monitors learn",
+            rule="not-found",
+            file=record.source,
+            hint=f"{run / RUN} says that they were there; predict without --alarms, or put them "
+            "back",
+        )
+    images, _ = _images(record, record.source, record.labels)
+    images = images.take(_rows_of_part(images, record, "train")[:MOST_FIT])
+    kind = model_of(record.plan)
+    return kind.frames(images, record.plan, jobs=jobs, colour=record.channels > 1)
+
+
+def _network(record: RunRecord, model: ModelRecord, run: Path) -> Any:
+    """Return a trained network."""
     kind = model_of(record.plan)
     network: Any = kind.network(record.plan, record.channels, record.classes)
     path = run / model.name / WEIGHTS
@@ -224,4 +285,4 @@ def _outputs(
         raise InputError(
             f"weights of a {record.plan.model} network", rule="checkpoint", file=str(path)
         ) from None
-    return kind.outputs(network.to(device), frames, record.plan, device)
+    return network

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from calipers.arrays import F32, F64
@@ -52,6 +53,26 @@ def write_boxes(
     write(cohort, stage / "references.json")
     for name in outputs:
         write(cohort, stage / f"{name}.json", what=name)
+
+
+def write_references(stage: Path, frames: Frames) -> None:
+    """Write what is known about the images."""
+    write(cohort_of(frames, np.arange(len(frames)), {}), stage / "references.json")
+
+
+def npy_bytes(values: NDArray[Any]) -> bytes:
+    """Return an array as the content of a .npy file."""
+    sink = io.BytesIO()
+    np.save(sink, values, allow_pickle=False)
+    return sink.getvalue()
+
+
+def write_alarms(path: Path, frames: Frames, alarms: Mapping[str, F64]) -> None:
+    """Write a table for `calipers monitor`: a row per image, a column per monitor."""
+    columns: dict[str, list[Any]] = {"image": list(frames.images.ids)}
+    for name, values in alarms.items():
+        columns[name] = values.tolist()
+    write_atomically(path, delimited(columns))
 
 
 def bag_names(ids: Sequence[str]) -> list[str]:

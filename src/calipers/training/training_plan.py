@@ -50,13 +50,17 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     # anomaly networks
     method: Literal["ae", "vae", "denoising", "padim", "distillation", "fpi"] = "denoising"
     dimensions: Literal[2, 3] = 2  # pictures and slices of volumes, or whole volumes
+    # 2: train again, from the instances of positive images that the first training marks
+    stages: Literal[1, 2] = 1
+    mark: Share = 0.5  # probability from which the first training marks an instance
     # data
     boxed_weight: Positive = 5.0  # of an image with boxes in the loss
     boxed_share: Share = 1.0  # of the boxed training images, those whose boxes are used
     subset_share: Annotated[float, Meta(gt=0, le=1)] = 0.95
     validation_share: Annotated[float, Meta(ge=0, lt=1)] = 0.1
-    augment: Literal["none", "light", "heavy"] = "none"  # of a detector
     dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.0  # of the features of a detector's heads
+    # light and heavy: of a detector; jitter-blur: of chexnet
+    augment: Literal["none", "light", "heavy", "jitter-blur"] = "none"
     # optimiser
     optimiser: Literal["adam", "sgd"] = "adam"
     rate: Positive = 1e-3
@@ -67,7 +71,10 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     clip: NotNegative = 0.0  # norm of the gradient; 0: no limit
     epochs: Count = 10
     batch: Count = 32
+    steps: Annotated[int, Meta(ge=0)] = 0  # batches in all, at most; 0: epochs decide
     patience: Annotated[int, Meta(ge=0)] = 0  # epochs without a better validation; 0: never stop
+    patience_steps: Annotated[int, Meta(ge=0)] = 0  # the same in batches, if patience is 0
+    precision: Literal["full", "mixed"] = "full"  # mixed: bfloat16 where the device has it
 
     def __post_init__(self) -> None:
         if self.model not in MODULES:
@@ -78,12 +85,12 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 value=self.model,
                 hint=did_you_mean(self.model, MODULES),
             )
-        if self.patience and not self.validation_share:
+        if (self.patience or self.patience_steps) and not self.validation_share:
             raise InputError(
                 "a validation_share above 0: patience compares epochs on validation images",
                 rule="choice",
                 location="patience",
-                value=self.patience,
+                value=self.patience or self.patience_steps,
             )
 
     @classmethod
