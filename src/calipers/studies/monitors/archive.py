@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -143,7 +144,7 @@ class MonitorArchive:
                     members = [name for name in content.files if name.startswith(f"{d}-")]
                     arrays = {name.partition("-")[2]: content[name] for name in members}
                     detectors.append(_detector(facts, arrays))
-        except (OSError, ValueError, KeyError, IndexError) as error:
+        except (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile) as error:
             raise InputError(
                 "an archive of the study of monitors",
                 rule="format",
