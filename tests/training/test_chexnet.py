@@ -107,6 +107,23 @@ def test_one_batch_is_learnt_by_heart(frames):
     assert loss.item() < 0.2 * first
 
 
+# A DenseNet-121 on 32 pixels: seconds for the import of MONAI, seconds for the steps.
+@pytest.mark.slow
+@pytest.mark.parametrize("backbone", ["densenet121", "resnet18"])
+def test_published_backbones_learn_a_batch_by_heart(frames, backbone):
+    pytest.importorskip("monai", reason="backbones need MONAI: make test-train")
+    rows = np.arange(4)
+    task = task_on(frames, rows, PLAN.changed(backbone=backbone))
+    optimiser = torch.optim.Adam(task.network.parameters(), lr=1e-3)
+    first = task.loss(rows).item()
+    for _ in range(12):
+        optimiser.zero_grad()
+        loss = task.loss(rows)
+        loss.backward()
+        optimiser.step()
+    assert loss.item() < 0.5 * first
+
+
 def test_gradients_reach_every_layer(frames):
     task = task_on(frames, np.arange(8))
     task.loss(np.arange(8)).backward()
