@@ -91,7 +91,7 @@ def test_padim_whitens_what_it_has_seen() -> None:
     anomaly.fit_statistics(task, ROWS)
     with torch.no_grad():
         scores = task.network.raw_scores(task.pictures(ROWS))
-        rows = task.network.features(task.pictures(ROWS))[:, task.network.chosen].flatten(2)
+        rows = task.network.features(task.pictures(ROWS))[:, task.network.feature_index].flatten(2)
     mean = rows.permute(2, 0, 1).mean(dim=1)
     np.testing.assert_allclose(task.network.mean, mean, atol=1e-5)
     # Six images span five directions: of a whitened sample the mean square is at most that.

@@ -118,8 +118,8 @@ class BackboneStages(nn.Module):
     def __init__(self, name: str, channels: int, weights: str | None) -> None:
         super().__init__()
         if name not in STAGES:
-            known = ", ".join(("small", *STAGES))
-            raise UsageError(f"features of {name} cannot be taken level by level; known: {known}")
+            names = ", ".join(("small", *STAGES))
+            raise UsageError(f"features of {name} cannot be taken level by level; known: {names}")
         self.network = backbone(name, channels, weights)
         self.stages, self.widths = STAGES[name], STAGE_WIDTHS[name]
         for parameter in self.network.parameters():
@@ -171,7 +171,7 @@ class AnomalyNetwork(nn.Module):
 
     rare: Tensor
     power: Tensor
-    chosen: Tensor
+    feature_index: Tensor
     mean: Tensor
     whitening: Tensor
 
@@ -221,8 +221,8 @@ class AnomalyNetwork(nn.Module):
     def _build_statistics(self, plan: TrainingPlan, channels: int, n_features: int) -> None:
         random = np.random.default_rng(0)
         n = min(PADIM_FEATURES, n_features)
-        chosen = np.sort(random.choice(n_features, n, replace=False))
-        self.register_buffer("chosen", torch.from_numpy(chosen))
+        feature_index = np.sort(random.choice(n_features, n, replace=False))
+        self.register_buffer("feature_index", torch.from_numpy(feature_index))
         with torch.no_grad():
             example = torch.zeros(1, channels, *(plan.side,) * plan.dimensions)
             places = int(np.prod(self.stages(example)[1].shape[2:]))
@@ -275,7 +275,7 @@ class AnomalyNetwork(nn.Module):
         if self.method == "fpi":
             return torch.sigmoid(self.reconstruct(pictures)[0][:, 0])
         if self.method == "padim":
-            rows = self.features(pictures)[:, self.chosen]
+            rows = self.features(pictures)[:, self.feature_index]
             grid = rows.shape[2:]
             away = rows.flatten(2).transpose(1, 2) - self.mean  # (B, places, n)
             white = torch.einsum("pij,bpj->bpi", self.whitening, away)
@@ -357,12 +357,12 @@ class AnomalyTask:
             blended, shares = foreign_patches(pictures)
             return binary_cross_entropy_with_logits(network.reconstruct(blended)[0][:, 0], shares)
         if network.method in ("ae", "vae"):
-            made, divergence = network.reconstruct(pictures)
-            return mse_loss(made, pictures) + VARIATION * divergence
+            pictures_again, divergence = network.reconstruct(pictures)
+            return mse_loss(pictures_again, pictures) + VARIATION * divergence
         loss = torch.zeros((), device=self.device)
         if network.is_own:
-            made, _ = network.reconstruct(coarse_noise(pictures))
-            loss = loss + mse_loss(made, pictures)
+            pictures_again, _ = network.reconstruct(coarse_noise(pictures))
+            loss = loss + mse_loss(pictures_again, pictures)
         if network.method == "distillation":
             loss = loss + torch.stack([own.mean() for own in network.distances(pictures)]).sum()
         return loss
@@ -398,7 +398,7 @@ def fit_statistics(task: AnomalyTask, rows: I64) -> None:
     square = torch.zeros((*network.mean.shape, n), dtype=torch.float64)
     with torch.no_grad():
         for part in in_batches(rows, task.plan.batch):
-            features = network.features(task.pictures(part))[:, network.chosen].flatten(2)
+            features = network.features(task.pictures(part))[:, network.feature_index].flatten(2)
             own = features.permute(2, 0, 1).double().cpu()  # (places, B, n)
             total += own.sum(dim=1)
             square += own.transpose(1, 2) @ own

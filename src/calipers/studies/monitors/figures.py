@@ -58,9 +58,9 @@ def sweep_figures(run: MonitorsRun) -> list[StudyFigure]:
     figures = [tau_figure(run)]
     if run.proxies:
         figures.append(strength_figure(run))
-    shown = _definition_areas(run)
-    if shown:
-        figures.append(definitions_figure(shown))
+    by_definition = _definition_areas(run)
+    if by_definition:
+        figures.append(definitions_figure(by_definition))
     return figures
 
 
@@ -271,8 +271,8 @@ def tau_figure(run: MonitorsRun) -> StudyFigure:
     """Return AUROC and prevalence over tau."""
     names = {trial.name: featured_monitors(trial) for trial in _mixed(run)}
     panels = [_sweep_areas(curve, names[curve.trial]) for curve in run.taus if curve.trial in names]
-    shown = {trial.name for trial in run.featured}
-    curves = [curve for curve in run.taus if curve.trial in shown]
+    names_of_trials = {trial.name for trial in run.featured}
+    curves = [curve for curve in run.taus if curve.trial in names_of_trials]
     lines = tuple(
         Line(f"{curve.trial}, {curve.classes}", curve.taus, curve.prevalence, slot=slot)
         for slot, curve in enumerate(curves)
@@ -353,17 +353,17 @@ def _definition_areas(run: MonitorsRun) -> list[LabelAreas]:
     return [areas for areas in run.areas if areas.trial in names]
 
 
-def definitions_figure(shown: Sequence[LabelAreas]) -> StudyFigure:
+def definitions_figure(all_areas: Sequence[LabelAreas]) -> StudyFigure:
     """Return the AUROC of every monitor under OMS labels and every definition of OOD."""
     panels = []
-    for areas in shown:
+    for areas in all_areas:
         axes = Axis("labels", names=areas.labels), Axis("monitor", names=areas.monitors)
         title = areas.trial[:1].upper() + areas.trial[1:]
         panels.append(HeatMap(title, *axes, areas.values, "AUROC"))
-    words = [f"{one.labels} {one.winner}" for one in shown[0].winners]
+    words = [f"{one.labels} {one.winner}" for one in all_areas[0].winners]
     return StudyFigure(
         "figure-8",
-        f"{shown[0].trial.capitalize()}, who is best: {', '.join(words)}",
+        f"{all_areas[0].trial.capitalize()}, who is best: {', '.join(words)}",
         "AUROC of every monitor for unsafe images (OMS), and for images that are out of "
         "distribution by three definitions: the picture is, an object on it is, or either. Table 3 "
         "has the intervals.",

@@ -127,26 +127,26 @@ class SceneSet:
 
     def _with_foreign(self, pixels: F64, boxes: F64, n: int, random: Generator) -> F64:
         size = self.foreign.pixels.shape[1]
-        taken = [tuple(box) for box in boxes.tolist()]
+        obstacles = [tuple(box) for box in boxes.tolist()]
         result = pixels.copy()
         for _ in range(n):
             glyph = self.foreign.pixels[int(random.integers(len(self.foreign.pixels)))]
-            x, y = _free_corner(taken, pixels.shape[0] - size, size, random)
-            taken.append((x, y, x + size, y + size))
+            x, y = _free_corner(obstacles, pixels.shape[0] - size, size, random)
+            obstacles.append((x, y, x + size, y + size))
             place = result[y : y + size, x : x + size]
             np.maximum(place, glyph, out=place)
         return result
 
 
 def _free_corner(
-    taken: list[tuple[float, ...]], last: int, size: int, random: Generator
+    obstacles: list[tuple[float, ...]], last: int, size: int, random: Generator
 ) -> tuple[int, int]:
     """Return the corner of a square that touches what is there as little as possible."""
     best, least = (0, 0), float("inf")
     for _ in range(TRIES):
         x, y = (int(number) for number in random.integers(0, last + 1, 2))
         overlap = 0.0
-        for x0, y0, x1, y1 in taken:
+        for x0, y0, x1, y1 in obstacles:
             width = min(x1, x + size) - max(x0, x) - MARGIN
             height = min(y1, y + size) - max(y0, y) - MARGIN
             overlap += max(width, 0.0) * max(height, 0.0)

@@ -195,15 +195,15 @@ def _detector(
         cut = _score_cut(cohort_of(frames, validation, {MODEL: boxes}))
         usual = np.flatnonzero([name == USUAL for name in scenes.shift])
         precision = ap_of(network, tests, usual, plan.batch, device)
-        seen = rows[:MOST_FIT]
-        fitted = MonitorFit.of(inspect_images(network, frames, seen, plan.batch, device))
+        usual_rows = rows[:MOST_FIT]
+        fitted = MonitorFit.of(inspect_images(network, frames, usual_rows, plan.batch, device))
         alarms = alarms_of(inspect_images(network, tests, every, plan.batch, device), fitted)
         predictions = boxes_of(network, tests, every, plan.batch, device)
-        seen_boxes = boxes_of(network, frames, seen, plan.batch, device)
+        usual_boxes = boxes_of(network, frames, usual_rows, plan.batch, device)
     assert precision is not None
     cohort = cohort_of(tests, every, {MODEL: predictions})
-    fit_cohort = cohort_of(frames, seen, {MODEL: seen_boxes})
-    alarms |= _baselines(cohort, fit_cohort, cut, tests.pixels, frames.pixels[seen])
+    fit_cohort = cohort_of(frames, usual_rows, {MODEL: usual_boxes})
+    alarms |= _baselines(cohort, fit_cohort, cut, tests.pixels, frames.pixels[usual_rows])
     return DetectorRecord(
         name=f"{scenes.name}-{number + 1}",
         data=f"{scenes.canvases.settings.n_train} canvases of {scenes.name}",
