@@ -324,11 +324,12 @@ def strength_figure(run: MonitorsRun) -> StudyFigure:
         "figure-7",
         f"{first.trial.capitalize()}: knowing what is OOD finds failures with an AUROC of "
         f"{first.values[0]:.2f} if shifts are weak and {first.values[-1]:.2f} if they are strong",
-        "Left: share of unsafe images by shift and strength; 'none' has no strength. Right: usual "
+        "Above: share of unsafe images by shift and strength; 'none' has no strength. Below: usual "
         "images and the shifted ones of one strength; the monitor knows which are OOD, and nothing "
         "else. Bands: 95 % bootstrap intervals. The gain from the weakest to the strongest is "
         f"certain for {n_harmed} of {len(run.proxies)} detectors.",
         tuple(panels),
+        rows=(len(panels) - 1, 1),
     )
 
 
