@@ -13,7 +13,7 @@ import pytest
 import calipers as cal
 from calipers.cli.monitor import command_line_warning
 from calipers.monitors.baselines import baseline
-from calipers.studies.monitors.data import runway_cohort, write_runways
+from calipers.synthetic.runways import runway_cohort, write_runways
 
 N = 120
 FEW = ("--replicates", "100")

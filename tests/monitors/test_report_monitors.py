@@ -20,7 +20,7 @@ from calipers.monitors.page import (
     verdict,
 )
 from calipers.monitors.scope import Scope
-from calipers.studies.monitors.data import runway_cohort
+from calipers.synthetic.runways import runway_cohort
 
 
 @pytest.fixture(scope="module")

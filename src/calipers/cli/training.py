@@ -36,7 +36,10 @@ OF_PLAN = (
     "rate",
     "boxed_share",
     "stages",
+    "method",
+    "dimensions",
 )
+METHODS = ("ae", "vae", "denoising", "padim", "distillation", "fpi")
 DEVICES = click.Choice(["auto", "cpu", "cuda", "mps"])
 SHARE = click.FloatRange(0, 1)
 THREADS = "Number of threads."
@@ -60,7 +63,7 @@ def labels_option(function: Any) -> Any:
     "--model",
     type=click.Choice(list(MODULES)),
     help="mil: maps from labels of images; chexnet: maps of several classes; detector: boxes from "
-    "boxes. Default: that of the plan.",
+    "boxes; anomaly: maps from normal images. Default: that of the plan.",
 )
 @output_folder_option("Folder for the run; must be new or empty. Required.")
 @labels_option
@@ -68,14 +71,14 @@ def labels_option(function: Any) -> Any:
 @click.option(
     "--plan",
     metavar="NAME|FILE",
-    help="canvases (default), canvases-detector, chexnet, endocv2022, xray-..., or a TOML file.",
+    help="canvases (default), canvases-detector, chexnet, endocv2022, anomaly-fpi, xray-..., or a "
+    "TOML file.",
 )
 @click.option(
     "--subsets",
     metavar="N",
     type=click.IntRange(1, 100),
-    default=5,
-    help="Number of models, each trained on 95 % of the training images (5).",
+    help="Number of models, each trained on 95 % of the training images (5; of anomaly 1, on all).",
 )
 @click.option(
     "--fold",
@@ -112,6 +115,17 @@ def labels_option(function: Any) -> Any:
     help="2: train again from the instances that the first training marks, for mil.",
 )
 @click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    help="Of anomaly networks. Default: that of the plan (denoising).",
+)
+@click.option(
+    "--dimensions",
+    metavar="2|3",
+    type=click.IntRange(2, 3),
+    help="Of anomaly networks: 3 takes whole volumes, 2 pictures, or slices of volumes.",
+)
+@click.option(
     "--average",
     is_flag=True,
     help="Start all models alike, and add the mean of their weights as a model.",
@@ -145,6 +159,7 @@ def train(data: str, **options: Any) -> None:
     calipers train xrays --labels labels.csv --plan xray-cardiomegaly-noisy-or -o runs
     calipers train chestxray --model chexnet --subsets 1 -o runs
     calipers train polyps --model detector --ensemble endocv2022 -o runs
+    calipers train normal --model anomaly --method fpi -o runs
     """
     _require_torch()
     from calipers.training.datasets.canvases import Canvases
@@ -158,6 +173,8 @@ def train(data: str, **options: Any) -> None:
     if options["model"] not in (None, plan.model):
         raise UsageError(f"the plan {plan.name!r} is for --model {plan.model}")
     plan = plan.changed(**{name: options[name] for name in OF_PLAN})
+    if options["subsets"] is None:
+        options["subsets"] = model_of(plan).usual_subsets
     canvases = None
     if options["canvases"] is not None:
         n = options["canvases"]
@@ -225,6 +242,11 @@ def _document(record: Any) -> dict[str, Any]:
 )
 @click.option("--boxed", is_flag=True, help="Only images whose boxes are known.")
 @click.option("--save-images", is_flag=True, help="Also write the pictures that were looked at.")
+@click.option(
+    "--alarms",
+    is_flag=True,
+    help="Of a detector: also write alarms of monitors that look inside it, for monitor --alarm.",
+)
 @device_option
 @jobs_option(THREADS)
 @force_option("Allow a DIR that is not empty; maps in it are replaced.")
@@ -244,7 +266,7 @@ def predict(run: str, images: str, **options: Any) -> None:
     if options["output"] is None:
         raise UsageError("say where the maps go: -o DIR")
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
-    names = ("labels", "part", "boxed", "device", "jobs", "force")
+    names = ("labels", "part", "boxed", "alarms", "device", "jobs", "force")
     result = carry_out(
         run,
         images,

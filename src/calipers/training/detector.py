@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, interpolate
+from torch.nn.functional import binary_cross_entropy_with_logits, dropout2d, interpolate
 
 from calipers.arrays import F64, I64, U8
 from calipers.data.cohort import Cohort
@@ -58,6 +58,15 @@ class Places(NamedTuple):
     high: Tensor
 
 
+class PlaceOutputs(NamedTuple):
+    """What a detector says at every place, and the features that it says it from."""
+
+    logits: Tensor  # (B, P, classes)
+    corners: Tensor  # (B, P, 4) in pixels of the frame
+    places: Places
+    features: Tensor  # (B, P, WIDTH)
+
+
 class DetectedBoxes(NamedTuple):
     """Boxes of one image, in pixels of its picture."""
 
@@ -72,6 +81,7 @@ class DetectorNetwork(nn.Module):
     def __init__(self, plan: TrainingPlan, channels: int, n_classes: int) -> None:
         super().__init__()
         self.strides = (8, 16, 32) if plan.side > LARGE else (4, 8, 16)
+        self.dropout = plan.dropout
         first = _block(channels, 16)
         steps = [nn.Sequential(first, _block(16, 32, 2), _block(32, 48, self.strides[0] // 2))]
         steps += [_block(48, WIDTH, 2), _block(WIDTH, WIDTH, 2)]
@@ -85,6 +95,11 @@ class DetectorNetwork(nn.Module):
 
     def forward(self, pictures: Tensor) -> tuple[Tensor, Tensor, Places]:
         """Return (B, P, classes) logits, (B, P, 4) corners in pixels, and the places."""
+        outputs = self.outputs_of(self.pyramid(pictures), self.dropout if self.training else 0.0)
+        return outputs.logits, outputs.corners, outputs.places
+
+    def pyramid(self, pictures: Tensor) -> list[Tensor]:
+        """Return the features of the three levels, the finest first."""
         features = []
         for stage in self.stages:
             pictures = stage(pictures)
@@ -97,13 +112,22 @@ class DetectorNetwork(nn.Module):
                 level = level + interpolate(above, size=level.shape[-2:], mode="nearest")
             above = level
             levels.insert(0, level)
-        logits, sides = [], []
+        return levels
+
+    def outputs_of(self, levels: Sequence[Tensor], dropout: float) -> PlaceOutputs:
+        """Return what the heads say; with ``dropout`` whole channels of features are left out."""
+        logits, sides, features = [], [], []
         for smooth, level in zip(self.smooth, levels):
             shared = smooth(level)
+            if dropout:
+                shared = dropout2d(shared, dropout, training=True)
             logits.append(self.class_head(shared).flatten(2).transpose(1, 2))
             sides.append(self.box_head(shared).flatten(2).transpose(1, 2))
-        places = _places([level.shape[-2:] for level in levels], self.strides, pictures.device)
-        return torch.cat(logits, dim=1), _corners(torch.cat(sides, dim=1), places), places
+            features.append(shared.flatten(2).transpose(1, 2))
+        shapes = [level.shape[-2:] for level in levels]
+        places = _places(shapes, self.strides, levels[0].device)
+        corners = _corners(torch.cat(sides, dim=1), places)
+        return PlaceOutputs(torch.cat(logits, dim=1), corners, places, torch.cat(features, dim=1))
 
 
 def _corners(outputs: Tensor, places: Places) -> Tensor:
@@ -335,6 +359,7 @@ class DetectorModel(LearningModel):
     keeps_boxed = False
     augmentations = ("none", "light", "heavy")
     takes_ensemble = True
+    gives_alarms = True
 
     def usable(self, images: TrainingImages) -> TrainingImages:
         """Return the images whose objects are all boxed: others would teach to miss them."""
@@ -393,6 +418,17 @@ class DetectorModel(LearningModel):
         from calipers.training.prediction_files import write_boxes
 
         write_boxes(stage, frames, classes, outputs)
+
+    def alarms(
+        self, network: Any, frames: Frames, usual: Frames, plan: TrainingPlan, device: torch.device
+    ) -> Mapping[str, F64]:
+        """Return the alarms of monitors that look inside the detector."""
+        from calipers.training.monitors import MonitorFit, alarms_of, inspect_images
+
+        every = np.arange(len(usual))
+        fit = MonitorFit.of(inspect_images(network, usual, every, plan.batch, device))
+        every = np.arange(len(frames))
+        return alarms_of(inspect_images(network, frames, every, plan.batch, device), fit)
 
     def next_command(
         self, folder: Path, names: Sequence[str], classes: Sequence[str], *, labelled: bool

@@ -47,7 +47,7 @@ def split_of(images: TrainingImages, plan: TrainingPlan, seed: int, fold: int | 
     split = split_images(images.take(own), seed, validation_share=plan.validation_share, fold=fold)
     split = ImageSplit(own[split.train], own[split.validation], own[split.test])
     model_of(plan).check_split(images, split)
-    return split
+    return model_of(plan).adapted_split(images, split)
 
 
 def members_of(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from calipers.training.datasets.canvases import Canvases
     from calipers.training.datasets.frames import Frames
     from calipers.training.datasets.splits import ImageSplit
     from calipers.training.datasets.training_images import TrainingImages
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from calipers.training.training_plan import TrainingPlan
 
 # Name of a model -> module of calipers.training that has it as MODEL.
-MODULES = {"mil": "mil", "chexnet": "chexnet", "detector": "detector"}
+MODULES = {"mil": "mil", "chexnet": "chexnet", "detector": "detector", "anomaly": "anomaly"}
 AVERAGE = "average"  # the model that is the mean of the weights of the others
 
 
@@ -46,6 +47,7 @@ class LearningModel:
     usual_plans: ClassVar[tuple[str, str]]  # for canvases, and for pictures
     # Whether the model finds several classes at once; otherwise one is chosen by --target.
     many_classes: ClassVar[bool] = False
+    usual_subsets: ClassVar[int] = 5  # models of a run, unless the user says how many
     # Whether all boxes of training images are seen; otherwise the share that the plan says.
     sees_all_boxes: ClassVar[bool] = False
     # Whether all boxed training images are in every subset.
@@ -53,8 +55,24 @@ class LearningModel:
     augmentations: ClassVar[tuple[str, ...]] = ("none",)
     # Whether --weights, --stages, and --ensemble and --external, mean something to it.
     takes_weights: ClassVar[bool] = False
+    needs_labels: ClassVar[bool] = True  # whether somebody has to say what images show
     takes_stages: ClassVar[bool] = False
     takes_ensemble: ClassVar[bool] = False
+    gives_alarms: ClassVar[bool] = False  # whether `alarms` is written for it
+
+    def open(
+        self, source: str, labels: str | None, canvases: Canvases | None, plan: TrainingPlan
+    ) -> TrainingImages:
+        """Return the images that the user names; nothing is decoded yet."""
+        from calipers.training.datasets.training_images import open_images
+
+        return open_images(source, labels, canvases=canvases)
+
+    def frames(self, images: TrainingImages, plan: TrainingPlan, **options: Any) -> Frames:
+        """Decode the images; ``options`` are those of `prepare`."""
+        from calipers.training.datasets.frames import prepare
+
+        return prepare(images, plan.side, **options)
 
     def usable(self, images: TrainingImages) -> TrainingImages:
         """Return the images that the model can learn from."""
@@ -62,6 +80,10 @@ class LearningModel:
 
     def check_split(self, images: TrainingImages, split: ImageSplit) -> None:
         """Raise if the training images of a split cannot teach the model anything."""
+
+    def adapted_split(self, images: TrainingImages, split: ImageSplit) -> ImageSplit:
+        """Return the split as the model needs it."""
+        return split
 
     def network(
         self,
@@ -129,6 +151,12 @@ class LearningModel:
         outputs: Mapping[str, Any],
     ) -> None:
         """Write the outputs of all models of a run into a folder."""
+        raise NotImplementedError
+
+    def alarms(
+        self, network: Any, frames: Frames, usual: Frames, plan: TrainingPlan, device: torch.device
+    ) -> Mapping[str, Any]:
+        """Return monitor -> alarm of every frame; ``usual`` are frames of training images."""
         raise NotImplementedError
 
     def next_command(

@@ -9,8 +9,10 @@ In come the folder of a run and images; out goes a folder. Of networks for whole
   square that the map covers, in pixels of the picture;
 - ``images``, if asked for: the pictures as the network saw them.
 
-Of detectors: ``subset-1.json``, ..., the boxes of each in the format of COCO, and
-``references.json``, the images with what is known about them. In both cases ``predictions.json``
+Of detectors: ``subset-1.json``, ..., the boxes of each in the format of COCO,
+``references.json``, the images with what is known about them, and, if asked for,
+``subset-1-alarms.csv``, the alarms of monitors that look inside the detector. Of anomaly networks:
+a folder per model with a map per picture or volume. In both cases ``predictions.json``
 says what was done, and the files go into ``calipers stability``, ``fuse`` and ``evaluate`` as they
 are.
 """
@@ -23,19 +25,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from calipers import __version__
 from calipers.arrays import I64
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.results.files import check_folder, staged_folder, write_atomically
 from calipers.training.datasets.canvases import Canvases
-from calipers.training.datasets.frames import Frames, prepare
-from calipers.training.datasets.training_images import DIGITS, TrainingImages, open_images
+from calipers.training.datasets.frames import Frames
+from calipers.training.datasets.training_images import DIGITS, TrainingImages
 from calipers.training.loop import WEIGHTS, device_named, read_weights, reproducible
 from calipers.training.models import model_named, model_of
-from calipers.training.prediction_files import save_images
-from calipers.training.train import ModelRecord, Progress, RunRecord
+from calipers.training.prediction_files import save_images, write_alarms
+from calipers.training.train import RUN, ModelRecord, Progress, RunRecord
 
 PARTS = ("test", "validation", "train", "all")
 PREDICTIONS = "predictions.json"
@@ -89,6 +90,7 @@ def predict(
     part: str | None = None,
     boxed: bool = False,
     save_pictures: bool = False,
+    alarms: bool = False,
     device: str = "auto",
     jobs: int = 1,
     force: bool = False,
@@ -109,6 +111,9 @@ def predict(
         Take only images whose boxes are known, as an evaluation needs them.
     save_pictures
         Also write the pictures as the network saw them.
+    alarms
+        Of detectors: also write the alarms of monitors (`calipers.training.monitors`), which are
+        fitted on training images of the run; these are opened again where `train` found them.
     """
     record = RunRecord.open(Path(run))
     if record.status != "finished":
@@ -119,6 +124,8 @@ def predict(
             value=record.status,
             hint="continue it: calipers train ... --resume",
         )
+    if alarms and not model_of(record.plan).gives_alarms:
+        raise UsageError(f"--alarms are for --model detector, not for {record.plan.model}")
     chosen_device = device_named(device)
     inputs = tuple(name for name in (str(run), source, labels) if name and name != DIGITS)
     folder = check_folder(output, force=force, inputs=inputs)
@@ -127,21 +134,26 @@ def predict(
     images = images.take(_rows_of_part(images, record, part))
     images = _with_known_boxes(images, notes, boxed=boxed)
     say = progress or (lambda name, step, total: None)
-    frames = prepare(
+    frames = model_of(record.plan).frames(
         images,
-        record.plan.side,
+        record.plan,
         jobs=jobs,
         colour=record.channels > 1,
         progress=lambda step, total: say("decoding", step, total),
     )
-    outputs = []
+    kind = model_of(record.plan)
+    usual = _usual_frames(record, Path(run), jobs) if alarms else None
+    outputs, alarm_tables = [], []
     with reproducible(jobs):
         for k, model in enumerate(record.models):
-            outputs.append(_outputs(record, model, Path(run), frames, chosen_device))
+            network = _network(record, model, Path(run)).to(chosen_device)
+            outputs.append(kind.outputs(network, frames, record.plan, chosen_device))
+            if usual is not None:
+                own = kind.alarms(network, frames, usual, record.plan, chosen_device)
+                alarm_tables.append(own)
             say("predicting", k + 1, len(record.models))
     labelled = bool(images.classes)
     names = tuple(model.name for model in record.models)
-    kind = model_of(record.plan)
     result = PredictedMaps(
         folder=folder,
         model=kind.name,
@@ -156,6 +168,8 @@ def predict(
     )
     with staged_folder(folder, force=force) as stage:
         kind.write(stage, frames, record.plan, record.classes, dict(zip(names, outputs)))
+        for name, own in zip(names, alarm_tables):
+            write_alarms(stage / f"{name}-alarms.csv", frames, own)
         if save_pictures:
             save_images(stage, frames)
         text = json.dumps(result.as_dict(), indent=1, allow_nan=False)
@@ -166,9 +180,12 @@ def predict(
 def _images(record: RunRecord, source: str, labels: str | None) -> tuple[TrainingImages, list[str]]:
     """Return the images with the class of the run, or without any."""
     settings = None if record.canvases is None else Canvases(**record.canvases)
-    images = open_images(source, labels, canvases=settings)
+    kind = model_of(record.plan)
+    images = kind.open(source, labels, settings, record.plan)
     notes = list(images.notes)
     classes = tuple(record.classes)
+    if not kind.needs_labels:
+        return images, notes
     if len(classes) == 1 and classes[0] in images.classes:
         return images.only(classes[0]), notes
     if set(classes) & set(images.classes):
@@ -238,10 +255,26 @@ def _with_known_boxes(images: TrainingImages, notes: list[str], *, boxed: bool) 
     return images
 
 
-def _outputs(
-    record: RunRecord, model: ModelRecord, run: Path, frames: Frames, device: torch.device
-) -> Any:
-    """Return what one model says about all frames."""
+def _usual_frames(record: RunRecord, run: Path, jobs: int) -> Frames:
+    """Return training images of a run, for monitors to learn from."""
+    from calipers.training.monitors import MOST_FIT
+
+    if record.source != DIGITS and not Path(record.source).exists():
+        raise InputError(
+            "the training images of the run, from which monitors learn",
+            rule="not-found",
+            file=record.source,
+            hint=f"{run / RUN} says that they were there; predict without --alarms, or put them "
+            "back",
+        )
+    images, _ = _images(record, record.source, record.labels)
+    images = images.take(_rows_of_part(images, record, "train")[:MOST_FIT])
+    kind = model_of(record.plan)
+    return kind.frames(images, record.plan, jobs=jobs, colour=record.channels > 1)
+
+
+def _network(record: RunRecord, model: ModelRecord, run: Path) -> Any:
+    """Return a trained network."""
     kind = model_of(record.plan)
     network: Any = kind.network(record.plan, record.channels, record.classes)
     path = run / model.name / WEIGHTS
@@ -252,4 +285,4 @@ def _outputs(
         raise InputError(
             f"weights of a {record.plan.model} network", rule="checkpoint", file=str(path)
         ) from None
-    return kind.outputs(network.to(device), frames, record.plan, device)
+    return network

@@ -67,6 +67,14 @@ def npy_bytes(values: NDArray[Any]) -> bytes:
     return sink.getvalue()
 
 
+def write_alarms(path: Path, frames: Frames, alarms: Mapping[str, F64]) -> None:
+    """Write a table for `calipers monitor`: a row per image, a column per monitor."""
+    columns: dict[str, list[Any]] = {"image": list(frames.images.ids)}
+    for name, values in alarms.items():
+        columns[name] = values.tolist()
+    write_atomically(path, delimited(columns))
+
+
 def bag_names(ids: Sequence[str]) -> list[str]:
     """Return the ids as bags are called in files: text without line breaks."""
     return [" ".join(name.split()) for name in ids]

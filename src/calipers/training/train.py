@@ -37,7 +37,7 @@ from calipers.show.table import Kind, Table
 from calipers.training.backbones import INSTALLED
 from calipers.training.curves import write_training_page
 from calipers.training.datasets.canvases import Canvases
-from calipers.training.datasets.frames import Frames, prepare
+from calipers.training.datasets.frames import Frames
 from calipers.training.datasets.splits import ImageSplit, random_of
 from calipers.training.datasets.training_images import DIGITS, TrainingImages, open_images
 from calipers.training.loop import (
@@ -192,9 +192,10 @@ def train(
     images = _images(source, labels, target, steps, canvases)
     if external is not None:
         images = images.joined(open_images(external, None, canvases=canvases))
-    frames = prepare(
-        model_of(steps).usable(images),
-        steps.side,
+    kind = model_of(steps)
+    frames = kind.frames(
+        kind.usable(images),
+        steps,
         jobs=jobs,
         # Where there is room for the run there is room for the frames.
         folder=next(part for part in place.absolute().parents if part.exists()),
@@ -246,8 +247,9 @@ def train(
 def _images(
     source: str, labels: str | None, target: str | None, plan: TrainingPlan, canvases: Canvases
 ) -> TrainingImages:
-    images = open_images(source, labels, canvases=canvases)
-    if model_of(plan).many_classes and target is None and images.classes:
+    kind = model_of(plan)
+    images = kind.open(source, labels, canvases, plan)
+    if kind.many_classes and target is None and (images.classes or not kind.needs_labels):
         return images
     # Canvases always show a target; a model of all characters was asked for above.
     return images.only(_target(images, target, source, canvases))
@@ -475,5 +477,7 @@ def run_tables(record: RunRecord) -> list[Table]:
     for name, ids in record.split.items():
         parts.append(f"{name}: {len(ids)} images, {record.positive[name]} positive")
     title = f"Models that find {', '.join(record.classes)}"
+    if not model_of(record.plan).needs_labels:
+        title = f"Models that find what is not normal ({record.plan.method})"
     note = "; ".join(parts) + "."
     return [Table((*columns, "time"), tuple(rows), title=title, notes=(note,), kinds=kinds)]

@@ -47,6 +47,9 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     pooling: str = "noisy-or"
     head_channels: Count = 48
     head_bias: float = 0.0  # of the last layer before training: a rare finding starts rare
+    # anomaly networks
+    method: Literal["ae", "vae", "denoising", "padim", "distillation", "fpi"] = "denoising"
+    dimensions: Literal[2, 3] = 2  # pictures and slices of volumes, or whole volumes
     # 2: train again, from the instances of positive images that the first training marks
     stages: Literal[1, 2] = 1
     mark: Share = 0.5  # probability from which the first training marks an instance
@@ -55,6 +58,7 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     boxed_share: Share = 1.0  # of the boxed training images, those whose boxes are used
     subset_share: Annotated[float, Meta(gt=0, le=1)] = 0.95
     validation_share: Annotated[float, Meta(ge=0, lt=1)] = 0.1
+    dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.0  # of the features of a detector's heads
     # light and heavy: of a detector; jitter-blur: of chexnet
     augment: Literal["none", "light", "heavy", "jitter-blur"] = "none"
     # optimiser

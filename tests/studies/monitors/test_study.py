@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,45 +13,50 @@ import pytest
 from calipers.errors import InputError, UsageError
 from calipers.io.read import read
 from calipers.monitors.labels import OMS, OOD
+from calipers.monitors.scope import scope_scores
 from calipers.show.figures import HeatMap, Scatter
 from calipers.studies.framework import STUDIES, StudyResult, load_study, run_study
 from calipers.studies.monitors import study
-from calipers.studies.monitors.data import runway_cohort, write_runways
+from calipers.studies.monitors.archive import MonitorArchive
 from calipers.studies.monitors.experiments import (
     IDEAL,
     MonitorsRun,
+    network_trial,
     rank_agreement,
-    share_sweep,
-    simulate_trial,
     tau_curves,
 )
 from calipers.studies.monitors.study import ood_labels, unit_of
 from calipers.studies.monitors.tables import tables as tables_
 from calipers.studies.page import study_page
+from calipers.synthetic.runways import runway_cohort, write_runways
 from studies.judged import verdict_by_numbers
+from studies.monitors.detectors import made_detector
 
-# What a quick run and a full one agree on.
+# What the definitions decide, whatever a detector does; the archive that ships decides the rest.
 VERDICTS = {
     "ood-needs-no-model": "held",
-    "good-in-worse-out-of-distribution": "held in part",
     "ood-is-a-proxy": "held",
     "ideal-monitors-differ": "held",
-    "ood-gives-a-biased-indication": "held",
-    "ood-ranking-misleads": "held",
     "equality-asks-too-much": "held",
     "classification-is-a-special-case": "held in part",
     "prevalence-depends-on-tau": "held",
-    "tau-changes-the-order": "held",
     "one-prediction-one-reference": "held in part",
     "precision-and-recall-ill-defined": "held",
     "four-cases-define-f1": "did not hold",
     "mean-over-classes": "held in part",
     "lard-one-ill-defined-case": "did not hold",
     "lard-score": "held",
-    "chosen-by-ood-leaves-hazard": "held",
-    "risk-falls-with-rejection": "held in part",
 }
-NEEDS_OOD = [name for name in VERDICTS if name.startswith(("ood-", "good-", "ideal-", "chosen-"))]
+NEEDS_OOD = [
+    "ood-needs-no-model",
+    "good-in-worse-out-of-distribution",
+    "ood-is-a-proxy",
+    "ideal-monitors-differ",
+    "ood-gives-a-biased-indication",
+    "ood-ranking-misleads",
+    "ood-is-ambiguous-for-detection",
+    "chosen-by-ood-leaves-hazard",
+]
 
 
 @dataclass
@@ -67,7 +73,6 @@ def run() -> Run:
     with pytest.MonkeyPatch.context() as patch:
         tables = tables_
         patch.setattr(study, "tables", lambda found: kept.append(found) or tables(found))
-        patch.setattr(study, "QUICK_IMAGES", 180)
         result = run_study(
             "monitors", quick=True, progress=lambda what, done, total: seen.append((done, total))
         )
@@ -114,22 +119,54 @@ def test_verdicts_follow_the_numbers(run: Run) -> None:
             for row in one.evaluation.rows
         )
         trials.append(replace(one, evaluation=replace(one.evaluation, basis=basis, rows=rows)))
-    flat = tuple(
-        replace(sweep, difference=np.ones_like(sweep.difference)) for sweep in run.found.shares
-    )
-    found = replace(run.found, trials=tuple(trials), shares=flat)
+    flat = tuple(replace(proxy, difference=(0.0, -0.1, 0.1)) for proxy in run.found.proxies)
+    taus = tuple(replace(curve, turned_pairs=()) for curve in run.found.taus)
+    found = replace(run.found, trials=tuple(trials), proxies=flat, taus=taus)
     claims = {claim.name: claim.verdict for claim in study.CLAIMS.judge_all(found)}
     assert claims["ood-ranking-misleads"] == "did not hold"
     assert claims["ideal-monitors-differ"] == "did not hold"
     assert claims["chosen-by-ood-leaves-hazard"] == "did not hold"
-    assert claims["harmless-shifts-turn-the-order"] != "held"
+    assert claims["harm-decides-on-the-proxy"] == "did not hold"
+    assert claims["tau-changes-the-order"] == "did not hold"
 
 
-def test_planted_failures_are_the_unsafe_images(run: Run) -> None:
-    for trial in run.found.trials:
-        assert trial.planted_failures is not None
-        np.testing.assert_array_equal(trial.unsafe, trial.planted_failures)
+def test_the_other_detector_is_the_other_model(run: Run) -> None:
+    records = run.found.records
+    for record, trial in zip(records, run.found.trials):
+        assert trial.other_is_trained
+        other = next(one for one in records if one.data == record.data and one is not record)
+        scope = scope_scores(other.cohort(), classes="present", score_cut=other.score_cut)
+        np.testing.assert_array_equal(
+            trial.other_scope.score,
+            scope.score[[int(name[6:]) for name in trial.cohort.images.ids]],
+        )
         assert len(trial.kinds) == trial.evaluation.n_images == trial.cohort.n_images
+
+
+def test_figures_show_one_detector_per_data_set(run: Run) -> None:
+    assert len(run.found.featured) == len({one.data for one in run.found.records})
+    assert run.found.featured[0] is run.found.trials[0]
+
+
+def test_a_kept_folder_is_shown_again(tmp_path: Path) -> None:
+    archive = MonitorArchive((made_detector(),), {"command": "by hand"})
+    archive.write(tmp_path / "archive.npz")
+    result = run_study("monitors", keep=tmp_path, quick=True)
+    assert "Made by: by hand" in result.source
+    assert result.inputs[0]["file"] == "archive.npz"
+    assert result.claim("ood-ranking-misleads").verdict == "held"  # the made monitors know why
+    assert "turns" not in result.claim("ood-needs-no-model").evidence
+    assert "a score cut of 0.6" in result.claim("ood-needs-no-model").evidence
+    with pytest.raises(InputError):
+        run_study("monitors", keep=tmp_path / "nowhere", quick=True)
+
+
+def test_rules_are_hashed_into_the_result(run: Run) -> None:
+    (rules,) = run.result.rules
+    assert rules["file"] == "monitors/claims.toml"
+    path = Path(study.__file__).with_name("claims.toml")
+    assert rules["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert all(claim.rule for claim in run.result.claims)
 
 
 def test_ideal_monitors_are_perfect_for_their_own_labels_and_in_no_ranking(run: Run) -> None:
@@ -161,22 +198,16 @@ def test_the_curves_over_tau_agree_with_the_evaluation(run: Run) -> None:
 
 
 def test_figures_and_tables_are_there(run: Run) -> None:
-    assert [figure.name for figure in run.result.figures] == [f"figure-{k}" for k in range(1, 8)]
+    assert [figure.name for figure in run.result.figures] == [f"figure-{k}" for k in range(1, 9)]
     assert all(figure.title and figure.caption and figure.panels for figure in run.result.figures)
     assert isinstance(run.result.figures[2].panels[0], Scatter)
     assert isinstance(run.result.figures[3].panels[0], HeatMap)
     names = [table.name for table in run.result.appendix]
-    assert names == [
-        "table-1",
-        "table-2",
-        "table-3-1",
-        "table-4-1",
-        "table-3-2",
-        "table-4-2",
-        "table-5",
-        "table-6",
-    ]
-    decided = {row[:2]: row[2] for row in run.result.appendix[3].rows}
+    n = len(run.found.trials)
+    per_trial = [f"table-{kind}-{k}" for k in range(1, n + 1) for kind in (5, 6)]
+    first = ["table-1", "table-2", "table-3", "table-4"]
+    assert names == [*first, *per_trial, "table-7", "table-8"]
+    decided = {row[:2]: row[2] for row in run.result.appendix[5].rows}
     base = float(run.found.trials[0].unsafe.mean())
     assert decided["max-score", "SG"] + decided["max-score", "RH"] == pytest.approx(base)
 
@@ -190,13 +221,14 @@ def test_the_page_says_everything_and_the_folder_is_whole(run: Run, tmp_path: Pa
     assert all(f'id="claim-{claim.name}"' in page for claim in run.result.claims)
     page = run.result.save(tmp_path / "study")
     files = {path.name for path in page.parent.iterdir()}
-    assert {"study.html", "claims.csv", "figure-2a.svg", "figure-7.csv", "table-4-2.csv"} <= files
+    assert {"study.html", "claims.csv", "figure-2a.svg", "figure-7.csv", "table-6-2.csv"} <= files
     assert json.loads((tmp_path / "study" / "study.json").read_text())["study"] == "monitors"
 
 
 def test_given_data_are_judged_by_what_they_have(files: Path) -> None:
     with_labels = given(files, "weather=sky,fog,blur,night,taxiway")
-    assert with_labels.claim("harmless-shifts-turn-the-order").verdict == "not tested"
+    assert with_labels.claim("harm-decides-on-the-proxy").verdict == "not tested"
+    assert with_labels.claim("ood-is-ambiguous-for-detection").verdict == "not tested"
     assert with_labels.claim("ood-is-a-proxy").verdict == "held"
     assert "160 images of lard.csv" in with_labels.source
     assert [Path(entry["file"]).name for entry in with_labels.inputs] == [
@@ -245,6 +277,8 @@ def test_what_cannot_be_run_is_refused(files: Path) -> None:
         run_study("monitors", data=files / "lard.csv")
     with pytest.raises(UsageError, match="belong to a data set"):
         run_study("monitors", ood="airport=LFAA")
+    with pytest.raises(UsageError, match="leave out --predictions"):
+        run_study("monitors", data=files, predictions={"a": "b"}, train=True)
     with pytest.raises(UsageError, match="takes no runs"):
         run_study("monitors", runs=3)
     with pytest.raises(UsageError, match="takes no ood"):
@@ -253,13 +287,9 @@ def test_what_cannot_be_run_is_refused(files: Path) -> None:
 
 def test_the_same_seed_gives_the_same_trial() -> None:
     one, other = (
-        simulate_trial("runways", runway_cohort(80, 2), 100, 2).evaluation.to_json()
-        for _ in range(2)
+        network_trial(made_detector(80), None, 100, 2).evaluation.to_json() for _ in range(2)
     )
     assert one == other
-    np.testing.assert_array_equal(
-        share_sweep(0.3, 40, 1).difference, share_sweep(0.3, 40, 1).difference
-    )
 
 
 def test_a_model_without_failures_leaves_most_claims_untested(tmp_path: Path) -> None:

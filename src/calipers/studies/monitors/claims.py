@@ -5,7 +5,7 @@ Claims that the definitions decide are about the score of an image and the match
 Claims about the two paradigms ask whether labels, ideal monitors and rankings agree; claims about
 choices and use are about tau, the share of harmless shifts, and alarms at a threshold. Many are
 judged trial by trial (`in_each_trial`), with one verdict over all trials.
-`calipers.studies.monitors.study` joins them in the order of the paper.
+What they say and the rules that decide stand in ``claims.toml``, in the order of the paper.
 """
 
 from __future__ import annotations
@@ -15,24 +15,23 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from calipers.arrays import F64, Flags
 from calipers.monitors.labels import OMS, OOD
-from calipers.show.words import level_text
-from calipers.statistics.ranks import kendall_tau_b
 from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict
 from calipers.studies.monitors.experiments import (
     EXACT,
     IDEAL,
     MOST,
     NUMBERS_OF_CLASSES,
-    PAIR,
     RAISED_CUT,
+    RULES,
     TAU,
-    USUAL,
+    LabelAreas,
+    LabelWinner,
     MonitorsRun,
     Trial,
     auroc,
     estimate_text,
+    rank_agreement,
 )
 
 Finding = tuple[Sequence[bool], str]  # what has to hold, and the numbers in words
@@ -40,20 +39,9 @@ Finding = tuple[Sequence[bool], str]  # what has to hold, and the numbers in wor
 NOT_JUDGED = (
     "Needs safe and unsafe images, and OOD labels for some images but not for all: --ood COLUMN."
 )
-MADE_ONLY = "Simulated data: they show that it can happen, not how often."
-
-OPENING, SCORE = Claims[MonitorsRun](), Claims[MonitorsRun]()
-SCORING = "Defining the scoring function"
-
-PARADIGMS = Claims[MonitorsRun]()
-OOD_SECTION = "The OOD paradigm"
-SURE = 0.95  # a difference in at least this share of the replicates counts as certain
-GOOD = 0.05  # a detector that fails on a smaller share of the images counts as good
-PICTURE_MONITORS = ("image-mahalanobis", "image-knn", "count")
-
-SCOPE, USE = Claims[MonitorsRun](), Claims[MonitorsRun]()
-WHERE = "Defining the scope of the model"
-BLIND = "random"  # a made monitor that knows nothing, and must not lower the risk
+CLAIMS = Claims[MonitorsRun](rules=RULES)
+SURE = RULES.limit("sure")  # share of the replicates from which on a difference is certain
+GOOD = RULES.limit("good")  # a detector that fails on a smaller share of the images is good
 
 
 def not_judged(words: str = NOT_JUDGED) -> ClaimJudgement:
@@ -61,53 +49,26 @@ def not_judged(words: str = NOT_JUDGED) -> ClaimJudgement:
     return ClaimJudgement(None, words, is_tested=False)
 
 
-def note_of(trials: Iterable[Trial]) -> str:
-    """Return the note that results on simulated data need."""
-    has_simulated = any(trial.planted_failures is not None for trial in trials)
-    return MADE_ONLY if has_simulated else ""
-
-
-def in_each_trial(
-    rule: str = "", *, with_note: bool = True
-) -> Callable[[Callable[[Trial], Finding]], Callable[[MonitorsRun], ClaimJudgement]]:
+def in_each_trial(look: Callable[[Trial], Finding]) -> Callable[[MonitorsRun], ClaimJudgement]:
     """Judge a claim by all trials in which both paradigms can be judged; without any it is not
     judged.
-
-    Parameters
-    ----------
-    rule
-        When the claim holds, if that needs a word.
-    noted
-        Whether results on made data are marked as such.
     """
 
-    def judge_trials(look: Callable[[Trial], Finding]) -> Callable[[MonitorsRun], ClaimJudgement]:
-        def judge(run: MonitorsRun) -> ClaimJudgement:
-            if not run.comparable_trials:
-                return not_judged()
-            findings = [look(trial) for trial in run.comparable_trials]
-            note = f"{rule} {note_of(run.comparable_trials) if with_note else ''}".strip()
-            return ClaimJudgement(
-                joint_verdict([flag for flags, _ in findings for flag in flags]),
-                _join_words(findings),
-                note,
-            )
+    def judge(run: MonitorsRun) -> ClaimJudgement:
+        if not run.comparable_trials:
+            return not_judged()
+        findings = [look(trial) for trial in run.comparable_trials]
+        flags = [flag for own, _ in findings for flag in own]
+        return ClaimJudgement(joint_verdict(flags), _join_words(findings))
 
-        return judge
-
-    return judge_trials
+    return judge
 
 
 def _join_words(findings: Iterable[Finding]) -> str:
     return " ".join(words for _, words in findings)
 
 
-@OPENING.statement(
-    "equality-asks-too-much",
-    "Boxes lie on a continuum: a prediction equals its reference with very low probability, so a "
-    "threshold is needed.",
-    "Generalizing OMS to object detection",
-)
+@CLAIMS.judge("equality-asks-too-much")
 def _(run: MonitorsRun) -> ClaimJudgement:
     n = equal = 0
     for trial in run.trials:
@@ -122,15 +83,12 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     if not n:
         return ClaimJudgement(None, "There are no predictions.", is_tested=False)
     return ClaimJudgement(
-        equal < 0.01 * n, f"{equal} of {n} predicted boxes equal a reference box."
+        equal < RULES.limit("equal-boxes") * n,
+        f"{equal} of {n} predicted boxes equal a reference box.",
     )
 
 
-@OPENING.statement(
-    "classification-is-a-special-case",
-    "The scope of a detector generalises that of a classifier, f(x) = truth.",
-    "Generalizing OMS to object detection",
-)
+@CLAIMS.judge("classification-is-a-special-case")
 def _(run: MonitorsRun) -> ClaimJudgement:
     confused_scores = run.definitions.confused_scores
     # With one class there is no wrong class.
@@ -146,12 +104,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     )
 
 
-@SCORE.statement(
-    "one-prediction-one-reference",
-    "A reference is matched with its best prediction, and the others are left unmatched: matches "
-    "are pairs.",
-    "The label assignment step",
-)
+@CLAIMS.judge("one-prediction-one-reference")
 def _(run: MonitorsRun) -> ClaimJudgement:
     c = run.crowds
     pairs = c.twice == 0
@@ -165,15 +118,11 @@ def _(run: MonitorsRun) -> ClaimJudgement:
         "With one reference per image, as on LARD, the rule gives pairs. Calipers matches "
         "one-to-one; the literal rule, each prediction kept once, is the assignment "
         "per-reference-argmax.",
+        basis="made",
     )
 
 
-@SCORE.statement(
-    "precision-and-recall-ill-defined",
-    "Precision of a class has no value without predictions of it, and recall none without "
-    "references.",
-    SCORING,
-)
+@CLAIMS.judge("precision-and-recall-ill-defined")
 def _(run: MonitorsRun) -> ClaimJudgement:
     counts = run.definitions.counts
     no_p = no_r = 0
@@ -190,12 +139,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     )
 
 
-@SCORE.statement(
-    "four-cases-define-f1",
-    "With the cases for absent predictions and absent references, the extended F1 has a value for "
-    "every image.",
-    SCORING,
-)
+@CLAIMS.judge("four-cases-define-f1")
 def _(run: MonitorsRun) -> ClaimJudgement:
     counts = run.definitions.counts
     # NaN marks 0 / 0 in the printed formula.
@@ -217,12 +161,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     )
 
 
-@SCORE.statement(
-    "mean-over-classes",
-    "The score of an image is the mean over all classes; an image is rejected if it lies below "
-    "tau.",
-    SCORING,
-)
+@CLAIMS.judge("mean-over-classes")
 def _(run: MonitorsRun) -> ClaimJudgement:
     missed_scores, present_scores = (
         run.definitions.missed_scores["declared"],
@@ -234,17 +173,13 @@ def _(run: MonitorsRun) -> ClaimJudgement:
         if c > 1:
             words.append(f"{s:.3f} (C = {c})")
     sentences = ""
-    for trial in run.trials:
-        if (
-            trial.scope.n_classes > 1
-            and trial.planted_failures is not None
-            and trial.planted_failures.any()
-        ):
-            hidden = int((~trial.declared_scope.unsafe(TAU) & trial.planted_failures).sum())
-            safe = int((~trial.unsafe & trial.planted_failures).sum())
+    for trial in run.featured:
+        # Images on which less than half is right, by the classes that are there.
+        if trial.scope.n_classes > 1 and trial.unsafe.any():
+            hidden = int((~trial.declared_scope.unsafe(TAU) & trial.unsafe).sum())
             sentences += (
-                f" Of {int(trial.planted_failures.sum())} failures of {trial.name}, {hidden} are "
-                f"safe at tau = {TAU:g}; over present: {safe}."
+                f" Of the {int(trial.unsafe.sum())} images of {trial.name} that are unsafe by the "
+                f"mean over present classes, {hidden} are safe by that over declared ones."
             )
     return ClaimJudgement(
         joint_verdict([bool(s < TAU) for s in missed_scores]),
@@ -256,12 +191,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     )
 
 
-@SCORE.statement(
-    "lard-one-ill-defined-case",
-    "With one runway on every image, the only ill-defined case left is an image without "
-    "predictions.",
-    "Specific use case: LARD",
-)
+@CLAIMS.judge("lard-one-ill-defined-case")
 def _(run: MonitorsRun) -> ClaimJudgement:
     lost = [c for c in run.definitions.counts if c.references == 1 and math.isnan(c.printed_score)]
     words = []
@@ -280,12 +210,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     )
 
 
-@SCORE.statement(
-    "lard-score",
-    "On LARD the score is 0 without a prediction and the F1 of the image otherwise: 2 / (Nd + 1) "
-    "if the runway is hit.",
-    "Specific use case: LARD",
-)
+@CLAIMS.judge("lard-score")
 def _(run: MonitorsRun) -> ClaimJudgement:
     cases = run.definitions.one_runway
     off = 0.0
@@ -301,35 +226,27 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     )
 
 
-@PARADIGMS.statement(
-    "ood-needs-no-model",
-    "OOD labels depend on the data only, those of OMS on the model too.",
-    OOD_SECTION,
-)
-@in_each_trial(with_note=False)
+@CLAIMS.judge("ood-needs-no-model")
+@in_each_trial
 def _(trial: Trial) -> Finding:
     assert trial.ood is not None
-    # A higher score cut stands for another model on the same images.
-    other = trial.raised_scope.unsafe(TAU)
+    other = trial.other_scope.unsafe(TAU)
     n_changed = int((other != trial.unsafe).sum())
     name = trial.order(OOD)[0]
     areas = auroc(trial.alarm(name)[None], np.stack([trial.unsafe, other, trial.ood]))[0]
+    model = f"with a score cut of {RAISED_CUT:g} as another model"
+    if trial.other_is_trained:
+        model = "with a detector from other random weights"
     flags = [n_changed > 0]
     return flags, (
-        f"{trial.title}: with a score cut of {RAISED_CUT:g} as another model, {n_changed} of "
-        f"{len(other)} OMS labels and no OOD label change; {name} has an OMS AUROC of "
-        f"{areas[0]:.3f} and {areas[1]:.3f}, its OOD AUROC stays {areas[2]:.3f}."
+        f"{trial.title}: {model}, {n_changed} of {len(other)} OMS labels and no OOD label change; "
+        f"the same alarms of {name} have an OMS AUROC of {areas[0]:.3f} and {areas[1]:.3f}, and "
+        f"an OOD AUROC of {areas[2]:.3f}."
     )
 
 
-@PARADIGMS.statement(
-    "good-in-worse-out-of-distribution",
-    "A network must be good on images like its training data, and worse on others.",
-    OOD_SECTION,
-)
-@in_each_trial(
-    f"Good: the interval lies below {GOOD:g}. Worse: that of the difference lies above 0."
-)
+@CLAIMS.judge("good-in-worse-out-of-distribution")
+@in_each_trial
 def _(trial: Trial) -> Finding:
     assert trial.evaluation.disagreement is not None
     # The interval of 1 - x is that of x, mirrored.
@@ -343,13 +260,8 @@ def _(trial: Trial) -> Finding:
     )
 
 
-@PARADIGMS.statement(
-    "ood-is-a-proxy",
-    "OOD is only a proxy: the images that are out of distribution are not those on which the "
-    "model fails.",
-    OOD_SECTION,
-)
-@in_each_trial()
+@CLAIMS.judge("ood-is-a-proxy")
+@in_each_trial
 def _(trial: Trial) -> Finding:
     tables = trial.evaluation.disagreement
     assert tables is not None
@@ -358,13 +270,13 @@ def _(trial: Trial) -> Finding:
     return flags, (
         f"{trial.title} (n = {int(tables.labels.sum())}): both labels agree on "
         f"{estimate_text(agree)} of the images; {estimate_text(safe)} of the OOD images are safe, "
-        f"{estimate_text(inside)} of the unsafe ones are in distribution.{_harmless(trial)}"
+        f"{estimate_text(inside)} of the unsafe ones are in distribution.{_by_shift(trial)}"
     )
 
 
-def _harmless(trial: Trial) -> str:
+def _by_shift(trial: Trial) -> str:
     """Return the share of unsafe images by shift, if the shifts are known."""
-    if trial.planted_failures is None:
+    if trial.strength is None:
         return ""
     rates = {}
     for kind in np.unique(trial.kinds).tolist():
@@ -373,12 +285,8 @@ def _harmless(trial: Trial) -> str:
     return f" Shares of unsafe images by shift: {', '.join(words)}."
 
 
-@PARADIGMS.statement(
-    "ideal-monitors-differ",
-    "The ideal monitor of OOD is another one than the ideal monitor of OMS.",
-    "The OMS paradigm; the OOD paradigm",
-)
-@in_each_trial()
+@CLAIMS.judge("ideal-monitors-differ")
+@in_each_trial
 def _(trial: Trial) -> Finding:
     get = trial.evaluation.get
     own = [get("AUROC", IDEAL[p], p).value for p in (OMS, OOD)]
@@ -393,12 +301,8 @@ def _(trial: Trial) -> Finding:
     )
 
 
-@PARADIGMS.statement(
-    "ood-gives-a-biased-indication",
-    "Performance under OOD labels may be a biased indication of the real performance of a monitor.",
-    OOD_SECTION,
-)
-@in_each_trial()
+@CLAIMS.judge("ood-gives-a-biased-indication")
+@in_each_trial
 def _(trial: Trial) -> Finding:
     gaps, values = {}, {}
     n_up = n_down = 0
@@ -410,7 +314,8 @@ def _(trial: Trial) -> Finding:
         n_up += gap.estimate.low > 0
         n_down += gap.estimate.high < 0
     most, least = max(values, key=values.__getitem__), min(values, key=values.__getitem__)
-    flags = [n_up + n_down > 0]
+    n_biased = n_up + n_down
+    flags = [n_biased >= RULES.limit("half") * len(gaps), n_biased >= RULES.limit("fewest")]
     return flags, (
         f"{trial.title}: OOD overrates {n_up} and underrates {n_down} of {len(gaps)} "
         "monitors (interval of the paired difference of AUROC without 0), from "
@@ -418,12 +323,8 @@ def _(trial: Trial) -> Finding:
     )
 
 
-@PARADIGMS.statement(
-    "ood-ranking-misleads",
-    "Who is the best monitor depends on the paradigm: choosing by OOD can mislead.",
-    OOD_SECTION,
-)
-@in_each_trial(f"Holds if the winner differs in at least {level_text(SURE)} of the replicates.")
+@CLAIMS.judge("ood-ranking-misleads")
+@in_each_trial
 def _(trial: Trial) -> Finding:
     by_ood, by_oms = trial.order(OOD)[0], trial.order(OMS)[0]
     rank_agreement = trial.rank_agreement
@@ -440,53 +341,39 @@ def _(trial: Trial) -> Finding:
     )
 
 
-@PARADIGMS.statement(
-    "ood-is-ambiguous-for-detection",
-    "What is out of distribution is ambiguous in detection: the picture may be, or the objects on "
-    "it.",
-    "Generalizing OOD to object detection",
-)
+@CLAIMS.judge("ood-is-ambiguous-for-detection")
 def _(run: MonitorsRun) -> ClaimJudgement:
-    trials = [trial for trial in run.comparable_trials if trial.planted_failures is not None]
+    trials = [trial for trial in run.comparable_trials if trial.definitions]
     if not trials:
-        return not_judged("Needs data whose shifts are known.")
+        return not_judged("Needs data of which is known whether the picture or an object is OOD.")
     sentences, flags = [], []
     for trial in trials:
-        strange = np.isin(trial.kinds, ("taxiway", "new-class"))
-        foreign = (trial.kinds != USUAL) & ~strange
-        names = [name for name in PICTURE_MONITORS if name in trial.contenders]
-        areas = _against_usual(trial, names, (foreign, strange))
-        flags.append(bool(areas[:, 0].argmax() != areas[:, 1].argmax()))
-        words = [f"{name} {a:.3f} and {b:.3f}" for name, (a, b) in zip(names, areas.tolist())]
+        labels = np.stack([trial.definitions["picture"], trial.definitions["object"]])
+        agreement = rank_agreement(trial, labels)
+        winners = {one.labels: one for one in _areas_of(run, trial).winners}
+        picture, by_object = winners["OOD: picture"], winners["OOD: object"]
+        is_other = picture.winner != by_object.winner
+        flags.append(is_other and agreement.winner_differs >= SURE)
         sentences.append(
-            f"{trial.title}: {int(foreign.sum())} pictures are changed as a whole, "
-            f"{int(strange.sum())} only have a strange object; AUROC of the one and of the other "
-            f"against usual images: {', '.join(words)}."
+            f"{trial.title}: {int(labels[0].sum())} pictures are out of distribution, and "
+            f"{int(labels[1].sum())} show objects that are ({int((labels[0] & labels[1]).sum())} "
+            f"both). Best for pictures is {picture.winner} ({_area_text(picture)}), best for "
+            f"objects {by_object.winner} ({_area_text(by_object)}); the best differs in "
+            f"{100 * agreement.winner_differs:.1f} % of the replicates, tau-b of the orders is "
+            f"{agreement.kendall:.2f} [{agreement.low:.2f}, {agreement.high:.2f}]."
         )
-    rule = (
-        "Holds if the best of these monitors differs between strange objects and changed pictures."
-    )
-    return ClaimJudgement(joint_verdict(flags), " ".join(sentences), f"{rule} {MADE_ONLY}")
+    return ClaimJudgement(joint_verdict(flags), " ".join(sentences))
 
 
-def _against_usual(trial: Trial, names: Sequence[str], kinds: Sequence[Flags]) -> F64:
-    """Return (monitors, kinds): AUROC of the images of one kind against usual images, without the
-    other kinds.
-    """
-    usual = trial.kinds == USUAL
-    alarms = np.stack([trial.alarm(name) for name in names])
-    columns = []
-    for kind in kinds:
-        subset = usual | kind
-        columns.append(auroc(alarms[:, subset], kind[subset][None])[:, 0])
-    return np.stack(columns, axis=1)
+def _areas_of(run: MonitorsRun, trial: Trial) -> LabelAreas:
+    return next(areas for areas in run.areas if areas.trial == trial.name)
 
 
-@SCOPE.statement(
-    "prevalence-depends-on-tau",
-    "The scope of a model depends on the score function and on tau, and so does who is unsafe.",
-    WHERE,
-)
+def _area_text(winner: LabelWinner) -> str:
+    return f"AUROC {winner.value:.3f} [{winner.low:.3f}, {winner.high:.3f}]"
+
+
+@CLAIMS.judge("prevalence-depends-on-tau")
 def _(run: MonitorsRun) -> ClaimJudgement:
     sentences, flags = [], []
     for curve in run.taus:
@@ -504,74 +391,50 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     )
 
 
-@SCOPE.statement(
-    "tau-changes-the-order",
-    "A proper tau is needed: which monitors are better depends on it.",
-    WHERE,
-)
+@CLAIMS.judge("tau-changes-the-order")
 def _(run: MonitorsRun) -> ClaimJudgement:
     curves = [curve for curve in run.taus if curve.defined.sum() > 1 and len(curve.monitors) > 1]
     if not curves:
         return not_judged("Needs two monitors, and two values of tau with safe and unsafe images.")
     sentences, flags = [], []
     for curve in curves:
-        # Equal columns of neighbouring tau would only repeat comparisons.
-        values = np.unique(curve.values[:, curve.defined], axis=1)
-        lowest = min(float(np.nanmin(kendall_tau_b(column, values.T))) for column in values.T)
+        n_turned = len(curve.turned_pairs)
+        flags += [n_turned >= RULES.limit("turned-pairs") * curve.n_pairs]
+        # "In part" if any pair turns.
+        if n_turned:
+            flags.append(True)
         winners = curve.winners
-        flags.append(lowest < 1.0)
         best = f"{winners[0]} is always best"
         if len(winners) > 1:
             best = f"the best are {', '.join(winners)}"
         sentences.append(
-            f"{curve.trial.capitalize()}, mean over {curve.classes} classes: tau-b between orders "
-            f"of {len(curve.monitors)} monitors is as low as {lowest:.2f}; {best}."
+            f"{curve.trial.capitalize()}, mean over {curve.classes} classes: {n_turned} of "
+            f"{curve.n_pairs} pairs of monitors turn; {best}."
         )
-    return ClaimJudgement(joint_verdict(flags), " ".join(sentences), note_of(run.trials))
+    return ClaimJudgement(joint_verdict(flags), " ".join(sentences))
 
 
-@USE.statement(
-    "harmless-shifts-turn-the-order",
-    "How good a proxy OOD is depends on how many of the shifts harm the model.",
-    "The OOD paradigm",
-)
+@CLAIMS.judge("harm-decides-on-the-proxy")
 def _(run: MonitorsRun) -> ClaimJudgement:
-    if not run.shares:
-        return not_judged("Needs shifts that can be varied, which only simulated data have.")
+    if not run.proxies:
+        return not_judged("Needs shifts of known strength, which given data do not have.")
     sentences, flags = [], []
-    for sweep in run.shares:
-        low, high = sweep.flip_bounds
-        closed_form = sweep.expected_flip
-        flags += [sweep.turns, low <= closed_form <= high]
+    for proxy in run.proxies:
+        value, low, high = proxy.difference
+        flags.append(low > 0)
+        areas = ", ".join(f"{area:.3f}" for area in proxy.values.tolist())
+        shares = ", ".join(f"{share:.2f}" for share in proxy.unsafe.tolist())
         sentences.append(
-            f"With {level_text(sweep.far)} far runways {PAIR[1]} overtakes {PAIR[0]} under OMS at "
-            f"a share of {_share(sweep.measured_flip)} harmless shifts (closed form "
-            f"{_share(closed_form)}; from {low:.2f} to {high:.2f} the interval of the difference "
-            "contains 0)."
+            f"{proxy.trial.capitalize()}: with shifts of strength "
+            f"{', '.join(map(str, proxy.strengths))} the ideal OOD monitor has an AUROC of {areas} "
+            f"for unsafe images (of the shifted ones {shares} are unsafe); from the weakest to the "
+            f"strongest it gains {value:.3f} [{low:.3f}, {high:.3f}]."
         )
-    ood = min(float((s.values["ood"][0] - s.values["ood"][1]).min()) for s in run.shares)
-    return ClaimJudgement(
-        joint_verdict(flags),
-        f"{' '.join(sentences)} Under OOD labels {PAIR[0]} is better at every share, by at least "
-        f"{ood:.3f} in AUROC (n = {run.shares[0].n_images} per share).",
-        "Holds if the order is certain both without harmless shifts and with harmless shifts "
-        "only, is reversed between the two, and the closed form lies where the order is uncertain.",
-    )
+    return ClaimJudgement(joint_verdict(flags), " ".join(sentences))
 
 
-def _share(value: float) -> str:
-    return "none found" if math.isnan(value) else f"{value:.2f}"
-
-
-@USE.statement(
-    "chosen-by-ood-leaves-hazard",
-    "A monitor is there to reject unsafe predictions; one that is chosen by OOD may leave them.",
-    "Quick reminder; Defining the scope of the model",
-)
-@in_each_trial(
-    "Thresholds reject at most 5 % of the safe images of the tuning split; RH is on the images "
-    "for testing."
-)
+@CLAIMS.judge("chosen-by-ood-leaves-hazard")
+@in_each_trial
 def _(trial: Trial) -> Finding:
     by_ood, by_oms = trial.order(OOD)[0], trial.order(OMS)[0]
     get = trial.evaluation.get
@@ -596,11 +459,7 @@ def _(trial: Trial) -> Finding:
     )
 
 
-@USE.statement(
-    "risk-falls-with-rejection",
-    "Rejecting images by a monitor lowers the risk on those accepted.",
-    "Quick reminder",
-)
+@CLAIMS.judge("risk-falls-with-rejection")
 def _(run: MonitorsRun) -> ClaimJudgement:
     if not run.mixed_trials:
         return not_judged("Needs safe and unsafe images.")
@@ -608,22 +467,19 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     for trial in run.mixed_trials:
         base = float(trial.unsafe.mean())
         get = trial.evaluation.get
-        area = {name: get("AURC", name, OMS) for name in trial.contenders if name != BLIND}
+        area = {name: get("AURC", name, OMS) for name in trial.contenders}
         better = [name for name, e in area.items() if e.high < base]
+        others = [name for name in area if name not in better]
         best = min(area, key=lambda name: area[name].value)
         # The claim holds if all monitors lower the risk, and in part if some do.
-        flags.append(len(better) == len(area))
-        if better and len(better) < len(area):
+        flags.append(not others)
+        if better and others:
             flags.append(True)
-        blind = (
-            f"; {BLIND} has {estimate_text(get('AURC', BLIND, OMS))}"
-            if BLIND in trial.contenders
-            else ""
-        )
+        but = f"; not for {', '.join(others)}" if others else ""
         sentences.append(
             f"{trial.title}: risk {base:.3f} without rejection; AURC lies below it, with its "
             f"interval, for {len(better)} of {len(area)} monitors, lowest for {best} "
-            f"({estimate_text(area[best])}){blind}."
+            f"({estimate_text(area[best])}){but}."
         )
     return ClaimJudgement(
         joint_verdict(flags),

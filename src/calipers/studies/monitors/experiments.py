@@ -10,22 +10,27 @@
   other. Literally, a prediction is matched with a reference if their IoU is at least 0.5 and no
   other prediction of the class has a larger IoU with that reference. Nothing prevents a prediction
   from being the best for two references.
-- `share_sweeps` and `tau_curves`: the order of monitors as the share of harmless shifts grows, and
-  as tau grows. Closed forms are given next to the values that the simulation measures.
+- `strength_proxy`: how good a proxy OOD labels are, as shifts grow stronger.
+- `label_areas`: every monitor under OMS labels and under OOD labels by every definition.
+- `tau_curves`: the order of monitors as tau grows.
+
+Nothing here makes a detector fail: trials are of detectors that were trained
+(`calipers.studies.monitors.training`), or of the user's.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
+from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, Flags
+from calipers.arrays import F64, I64, Flags
 from calipers.data.cohort import Cohort
 from calipers.kernels import boxes as overlap
 from calipers.kernels.roc import Cuts, Standing
@@ -37,13 +42,8 @@ from calipers.monitors.scope import Scope, mean_f1, scope_scores
 from calipers.results.estimate import Estimate
 from calipers.statistics.ranks import kendall_tau_b
 from calipers.statistics.weights import Units, bootstrap, units_of
-from calipers.studies.monitors.data import (
-    RUNWAY_SHIFTS,
-    SEES_FAILURE,
-    SEES_SHIFT,
-    ShiftedCohort,
-    runway_cohort,
-)
+from calipers.studies.claim_rules import ClaimRules
+from calipers.studies.monitors.archive import MODEL, DetectorRecord
 from calipers.synthetic.demo import stream
 
 MOST = 6  # predictions, references: all counts up to here are tried
@@ -52,22 +52,19 @@ MOST_PREDICTIONS = 8  # on an image with one runway
 MEANS = ("declared", "present", "micro")
 BOX = (10.0, 10.0, 50.0, 40.0)
 
-TAU = 0.5
+RULES = ClaimRules.load("monitors/claims.toml")
+TAU = RULES.limit("tau")
 IDEAL = {OMS: "ideal-OMS", OOD: "ideal-OOD"}  # they know the labels: not part of any ranking
 USUAL = "none"
-RAISED_CUT = 0.6  # of the same detector as another model
+RAISED_CUT = RULES.limit("raised-cut")  # of the same detector as another model
+TUNING = 0.25  # share of the images of a trained detector that thresholds are chosen on
+HEADLINE = "either"  # definition of OOD that both paradigms are compared by
 
 FOREGROUND = 0.5
 SIDE = 100.0
 CLOSE = (0.0, 0.45)  # how far the second reference lies from the first, in sides
 ONE_FOR_BOTH = 0.4  # share of images on which the detector sees a pair as one
 
-HARMLESS, HARMFUL = ("sky",), ("fog", "blur", "night")
-WEAK = 0.6  # standard deviations by which the weak failure predictor sees a failure: AUROC 0.664
-PAIR = ("shift-detector", "weak-failure-predictor")
-FAR_SHARES, QUICK_FAR_SHARES = (0.0, 0.3, 0.6), (0.0, 0.3)
-GRID = tuple(k / 10 for k in range(11))
-POOL, QUICK_POOL = 2000, 300  # images of each kind: usual, harmless shift, harmful shift
 REPLICATES = 500
 BESIDE = 0.005  # a step of a curve over tau is as wide as this
 
@@ -183,12 +180,14 @@ class Trial:
     cohort: Cohort  # the images for testing
     # s as the mean over all declared classes; the evaluation has the mean over those present
     declared_scope: Scope
-    raised_scope: Scope  # s of the same detector with a higher score cut
+    # s of another model: a detector trained from other random weights on the same pictures, or,
+    # where there is one model only, the same with a higher score cut
+    other_scope: Scope
     # (n,) the shift of every image; "ID" or "OOD" where no shift is known
     kinds: NDArray[np.str_]
-    planted_failures: (
-        Flags | None
-    )  # (n,) on which images the detector was made to fail; None for given data
+    strength: I64 | None = None  # (n,) of the shifts, 0 for usual images
+    definitions: Mapping[str, Flags] = field(default_factory=dict)  # of OOD -> (n,)
+    other_is_trained: bool = False
 
     @property
     def scope(self) -> Scope:
@@ -311,22 +310,33 @@ def bootstrap_auroc(alarms: F64, labels: Flags, units: Units, replicates: int, s
     return np.concatenate(blocks, axis=2)
 
 
-def simulate_trial(name: str, data: ShiftedCohort, replicates: int, seed: int) -> Trial:
-    """Return the trial of a simulated cohort: three simulated monitors, baselines, ideal ones."""
-    fit = data.split("fit")
-    alarms = dict(data.alarms) | baselines(data.cohort, "detector", fit, data.pictures)
-    ood = np.asarray(data.columns["ood"], np.bool_)
-    splits = (fit, data.split("tuning"))
-    kinds = np.asarray(data.columns["shift"], np.str_)
-    planted_failures = np.asarray(data.columns["fails"], np.bool_)
-    return evaluate_trial(
-        name,
-        (data.cohort, "detector"),
-        alarms,
-        splits,
-        (ood, kinds, planted_failures),
-        (replicates, seed),
+def network_trial(
+    record: DetectorRecord, other: DetectorRecord | None, replicates: int, seed: int
+) -> Trial:
+    """Return the trial of a trained detector; ``other`` saw the same pictures in training."""
+    cohort = record.cohort()
+    n = cohort.n_images
+    tuning = stream(seed, "monitors tuning", record.name).random(n) < TUNING
+    other_scope = None
+    if other is not None:
+        other_scope = scope_scores(
+            other.cohort(), model=MODEL, classes="present", score_cut=other.score_cut
+        )
+    data = TrialData(
+        name=record.name,
+        cohort=cohort,
+        model=MODEL,
+        alarms=record.alarms,
+        fit=np.zeros(n, np.bool_),
+        tuning=tuning,
+        ood=record.ood[HEADLINE],
+        kinds=np.array(record.shift),
+        score_cut=record.score_cut,
+        other_scope=other_scope,
+        strength=record.strength,
+        definitions=record.ood,
     )
+    return evaluate_trial(data, replicates, seed)
 
 
 def baselines(cohort: Cohort, model: str, fit: Flags, pictures: object | None) -> dict[str, F64]:
@@ -342,54 +352,58 @@ def baselines(cohort: Cohort, model: str, fit: Flags, pictures: object | None) -
     return alarms
 
 
-def evaluate_trial(
-    name: str,
-    detector: tuple[Cohort, str],
-    alarms: Mapping[str, F64],
-    splits: tuple[Flags, Flags],
-    labels: tuple[Flags | None, NDArray[np.str_], Flags | None],
-    resampling: tuple[int, int],
-    cluster: str | Sequence[str] = "auto",
-) -> Trial:
-    """Return the trial of a detector (cohort, model) and monitors.
+@dataclass(frozen=True)
+class TrialData:
+    """A detector, its monitors and the labels of images, before anything is evaluated."""
 
-    Parameters
-    ----------
-    splits
-        Images that monitors were fitted on, which are left out, and images that thresholds are
-        chosen on.
-    labels
-        OOD labels, kinds of images, and planted failures.
-    resampling
-        Replicates and seed.
-    """
-    (cohort, model), (fit, tuning), (ood, kinds, planted_failures) = detector, splits, labels
-    scope = scope_scores(cohort, model=model, classes="present")
-    alarms = {**alarms, IDEAL[OMS]: scope.unsafe(TAU).astype(np.float64)}
-    if ood is not None:
-        alarms[IDEAL[OOD]] = ood.astype(np.float64)
+    name: str
+    cohort: Cohort
+    model: str
+    alarms: Mapping[str, F64]
+    fit: Flags  # images that monitors were fitted on, which are left out
+    tuning: Flags  # images that thresholds are chosen on
+    ood: Flags | None
+    kinds: NDArray[np.str_]
+    score_cut: float = -np.inf
+    cluster: str | Sequence[str] = "auto"
+    other_scope: Scope | None = None  # of another model on the same images
+    strength: I64 | None = None
+    definitions: Mapping[str, Flags] = field(default_factory=dict)
+
+
+def evaluate_trial(data: TrialData, replicates: int, seed: int) -> Trial:
+    """Return the trial of a detector and its monitors."""
+    options: dict[str, Any] = {"model": data.model, "score_cut": data.score_cut}
+    scope = scope_scores(data.cohort, classes="present", **options)
+    alarms = {**data.alarms, IDEAL[OMS]: scope.unsafe(TAU).astype(np.float64)}
+    if data.ood is not None:
+        alarms[IDEAL[OOD]] = data.ood.astype(np.float64)
     # Images that baselines were fitted on would flatter them.
-    subset = ~fit
+    subset = ~data.fit
     evaluation = evaluate_monitor(
         {key: values[subset] for key, values in alarms.items()},
         scope.take(subset),
         TAU,
-        None if ood is None else ood[subset],
-        tuning=tuning[subset],
-        cluster=cluster,
-        replicates=resampling[0],
-        seed=resampling[1],
+        None if data.ood is None else data.ood[subset],
+        tuning=data.tuning[subset],
+        cluster=data.cluster,
+        replicates=replicates,
+        seed=seed,
     )
-    test = np.flatnonzero(~fit & ~tuning)
+    test = np.flatnonzero(~data.fit & ~data.tuning)
+    raised = {**options, "score_cut": max(RAISED_CUT, data.score_cut)}
+    other = data.other_scope or scope_scores(data.cohort, classes="present", **raised)
     return Trial(
-        name,
-        name[:1].upper() + name[1:],
+        data.name,
+        data.name[:1].upper() + data.name[1:],
         evaluation,
-        cohort.take(test),
-        scope_scores(cohort, model=model).take(test),
-        scope_scores(cohort, model=model, classes="present", score_cut=RAISED_CUT).take(test),
-        kinds[test],
-        None if planted_failures is None else planted_failures[test],
+        data.cohort.take(test),
+        scope_scores(data.cohort, **options).take(test),
+        other.take(test),
+        data.kinds[test],
+        None if data.strength is None else data.strength[test],
+        {name: flags[test] for name, flags in data.definitions.items()},
+        other_is_trained=data.other_scope is not None,
     )
 
 
@@ -479,154 +493,131 @@ def _pair(random: np.random.Generator) -> tuple[F64, F64]:
 
 
 @dataclass(frozen=True)
-class ShareSweep:
-    """Two monitors over the share of OOD images whose shift is harmless; half of all images are
-    OOD.
+class StrengthProxy:
+    """How good a monitor that knows what is OOD finds failures, by the strength of the shifts.
+
+    For every strength, usual images and the shifted ones of that strength are taken. The AUROC of
+    yes and no is ``1/2 + (p - q) / 2``, p and q being the shares of OOD images among the unsafe and
+    among the safe ones.
     """
 
-    far: float  # share of far runways, which cause failures in distribution
-    shares: F64  # (S,)
-    n_images: int  # at every share
-    values: Mapping[str, F64]  # paradigm -> (2, S) measured AUROC of PAIR
-    low: Mapping[str, F64]
-    high: Mapping[str, F64]
-    difference: F64  # (3, S): OMS AUROC of the first less that of the second, low, high
-    theory: Mapping[str, F64]  # paradigm -> (2, S)
-
-    def flip(self, values: F64) -> float:
-        """Return the first share at which a difference becomes negative, interpolated linearly; NaN
-        if it never does.
-        """
-        turns = np.flatnonzero((values[:-1] > 0) & (values[1:] <= 0))
-        if not len(turns):
-            return float("nan")
-        k = int(turns[0])
-        step = values[k] / (values[k] - values[k + 1])
-        return float(self.shares[k] + step * (self.shares[k + 1] - self.shares[k]))
-
-    @property
-    def measured_flip(self) -> float:
-        """Where the second monitor overtakes the first under OMS labels."""
-        return self.flip(self.difference[0])
-
-    @property
-    def flip_bounds(self) -> tuple[float, float]:
-        """The shares between which the interval of the difference contains 0, at most [0, 1]."""
-        _, low, high = self.difference
-        first, last = self.flip(low), self.flip(high)
-        if math.isnan(first):
-            first = 0.0
-        if math.isnan(last):
-            last = 1.0
-        return first, last
-
-    @property
-    def turns(self) -> bool:
-        """Whether the first monitor is certainly better without harmless shifts, and certainly
-        worse with harmless shifts only.
-        """
-        return bool(self.difference[1, 0] > 0 and self.difference[2, -1] < 0)
-
-    @property
-    def expected_flip(self) -> float:
-        """Where the second monitor overtakes the first by the closed form."""
-        return self.flip(self.theory["oms"][0] - self.theory["oms"][1])
+    trial: str
+    strengths: tuple[int, ...]
+    n_images: tuple[int, ...]
+    unsafe: F64  # (S,) share of unsafe images among the shifted ones
+    values: F64  # (S,) AUROC of the ideal OOD monitor for unsafe images
+    low: F64
+    high: F64
+    difference: tuple[float, float, float]  # strongest less weakest: value and interval
 
 
-def share_sweeps(seed: int, *, quick: bool) -> tuple[ShareSweep, ...]:
-    """Return the sweep for several shares of far runways."""
-    far_shares, pool = (QUICK_FAR_SHARES, QUICK_POOL) if quick else (FAR_SHARES, POOL)
-    return tuple(share_sweep(far, pool, seed) for far in far_shares)
+def strength_proxy(trial: Trial, replicates: int) -> StrengthProxy | None:
+    """Return the numbers of a trial whose strengths are known."""
+    if trial.strength is None or trial.ood is None:
+        return None
+    strengths = tuple(k for k in np.unique(trial.strength).tolist() if k > 0)
+    basis = trial.evaluation.basis
+    blocks = bootstrap(basis.units, replicates, basis.certainty.seed)
+    weights = np.concatenate([np.ones((1, len(trial.kinds))), *blocks])
+    ood, unsafe = trial.ood, trial.unsafe
+    areas, shares, counts = [], [], []
+    for k in strengths:
+        subset = (trial.strength == 0) | (trial.strength == k)
+        marks = np.stack([ood & unsafe, unsafe, ood & ~unsafe, ~unsafe]) & subset
+        sums = weights @ marks.T.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            areas.append(0.5 + (sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3]) / 2)
+        shares.append(float(unsafe[trial.strength == k].mean()))
+        counts.append(int(subset.sum()))
+    table = np.stack(areas)  # (S, 1 + B)
+    low, high = np.nanquantile(table[:, 1:], (0.025, 0.975), axis=1)
+    gap = table[-1] - table[0]
+    ends = np.nanquantile(gap[1:], (0.025, 0.975))
+    return StrengthProxy(
+        trial.name,
+        strengths,
+        tuple(counts),
+        np.array(shares),
+        table[:, 0],
+        low,
+        high,
+        (float(gap[0]), float(ends[0]), float(ends[1])),
+    )
 
 
-def share_sweep(far: float, pool: int, seed: int) -> ShareSweep:
-    """Return one sweep over shares of harmless shifts.
+@dataclass(frozen=True)
+class LabelWinner:
+    """The best monitor under one kind of labels."""
 
-    There is one pool of images of three kinds, and every share takes the first images of each kind.
-    Neighbouring shares have most of their images in common, so that the curves are smooth.
-    """
-    weights = {shift.name: shift.share for shift in RUNWAY_SHIFTS if shift.name in HARMFUL}
-    total = sum(weights.values())
-    shares = {"none": 1.0, HARMLESS[0]: 1.0}
-    for name, weight in weights.items():
-        shares[name] = weight / total
-    shifted_cohort = runway_cohort(3 * pool, seed, shares=shares, far=far)
-    shift = np.asarray(shifted_cohort.columns["shift"], np.str_)
-    unsafe = scope_scores(shifted_cohort.cohort).unsafe(TAU)
-    ood = np.asarray(shifted_cohort.columns["ood"], np.bool_)
-    # The failure predictor is noise plus a step on failures. The weak one has the same noise and a
-    # smaller step.
-    fails = np.asarray(shifted_cohort.columns["fails"], np.float64)
-    noise = shifted_cohort.alarms["failure-predictor"] - SEES_FAILURE * fails
-    alarms = np.stack([shifted_cohort.alarms[PAIR[0]], noise + WEAK * unsafe])
-    kinds = [np.flatnonzero(np.isin(shift, names)) for names in (("none",), HARMLESS, HARMFUL)]
-    values, replicates = [], []
-    for share in GRID:
-        at_share = _at(share, kinds, pool, alarms, np.stack([unsafe, ood]), seed)
-        values.append(at_share[0])
-        replicates.append(at_share[1])
-    value = np.stack(values, axis=-1)  # (2, 2, S)
-    sample = np.stack(replicates, axis=-1)  # (2, 2, B, S)
+    trial: str
+    labels: str  # "OMS", "OOD: picture", ...
+    n_positive: int
+    winner: str
+    value: float  # its AUROC
+    low: float
+    high: float
+    second: str
+    wins: float  # share of the replicates in which the winner is the best, alone or not
+
+
+def label_sets(trial: Trial) -> dict[str, Flags]:
+    """Return the labels that monitors can be judged by: OMS, and OOD by every definition."""
+    labels = {"OMS": trial.unsafe}
+    for name, flags in trial.definitions.items():
+        labels[f"OOD: {name}"] = flags
+    if not trial.definitions and trial.ood is not None:
+        labels["OOD"] = trial.ood
+    return {name: flags for name, flags in labels.items() if flags.any() and not flags.all()}
+
+
+@dataclass(frozen=True)
+class LabelAreas:
+    """AUROC of all contenders of a trial under all kinds of labels."""
+
+    trial: str
+    labels: tuple[str, ...]
+    monitors: tuple[str, ...]
+    values: F64  # (M, L)
+    low: F64
+    high: F64
+    winners: tuple[LabelWinner, ...]
+
+
+def label_areas(trial: Trial, replicates: int) -> LabelAreas:
+    """Return who is how good under which labels, all under the same bootstrap weights."""
+    labels = label_sets(trial)
+    flags = np.stack(list(labels.values()))
+    alarms = np.stack([trial.alarm(name) for name in trial.contenders])
+    basis = trial.evaluation.basis
+    sample = bootstrap_auroc(alarms, flags, basis.units, replicates, basis.certainty.seed)
+    values = auroc(alarms, flags)
     low, high = np.nanquantile(sample, (0.025, 0.975), axis=2)
-    ends = np.nanquantile(sample[0, 0] - sample[1, 0], (0.025, 0.975), axis=0)
-    names = ("oms", "ood")
-    return ShareSweep(
-        far=far,
-        shares=np.array(GRID),
-        n_images=2 * pool,
-        values={name: value[:, k] for k, name in enumerate(names)},
-        low={name: low[:, k] for k, name in enumerate(names)},
-        high={name: high[:, k] for k, name in enumerate(names)},
-        difference=np.stack([value[0, 0] - value[1, 0], *ends]),
-        theory=closed_form(far, np.array(GRID)),
+    winners = []
+    for k, name in enumerate(labels):
+        order = np.argsort(-values[:, k], kind="stable")
+        best = int(order[0])
+        defined = sample[:, k, ~np.isnan(sample[:, k]).any(axis=0)]
+        value, lower, upper = (float(table[best, k]) for table in (values, low, high))
+        wins = float((defined[best] == defined.max(axis=0)).mean())
+        second = trial.contenders[int(order[1])] if len(order) > 1 else ""
+        winner = trial.contenders[best]
+        n_positive = int(flags[k].sum())
+        winners.append(
+            LabelWinner(
+                trial=trial.name,
+                labels=name,
+                n_positive=n_positive,
+                winner=winner,
+                value=value,
+                low=lower,
+                high=upper,
+                second=second,
+                wins=wins,
+            )
+        )
+    return LabelAreas(
+        trial.name, tuple(labels), trial.contenders, values, low, high, tuple(winners)
     )
-
-
-def _at(
-    share: float,
-    kinds: Sequence[NDArray[np.int64]],
-    pool: int,
-    alarms: F64,
-    labels: Flags,
-    seed: int,
-) -> tuple[F64, F64]:
-    """Return AUROC (2 monitors, 2 labellings) at one share of harmless shifts, and its replicates
-    (2, 2, B).
-    """
-    # Half of the images are always usual; only the kind of the shifts changes.
-    harmless = round(share * pool)
-    images = np.concatenate([kinds[0][:pool], kinds[1][:harmless], kinds[2][: pool - harmless]])
-    units = Units.of("image", None, len(images))
-    subset = alarms[:, images], labels[:, images]
-    return auroc(*subset), bootstrap_auroc(*subset, units, REPLICATES, seed)
-
-
-def closed_form(far: float, shares: F64) -> dict[str, F64]:
-    """Return the closed form: paradigm -> (2, S) AUROC of PAIR.
-
-    A monitor whose own two groups lie d standard deviations apart has an AUROC of A = Phi(d / sqrt
-    2) for these groups, and 1/2 + (p - q) (A - 1/2) for other labels, p and q being the shares of
-    its upper group among the images with that label and without it.
-    """
-    fails = {
-        shift.name: (1.0 - far) * shift.fails[0] + far * shift.fails[1] for shift in RUNWAY_SHIFTS
-    }
-    weights = np.array([shift.share for shift in RUNWAY_SHIFTS if shift.name in HARMFUL])
-    harmful = float(weights @ np.array([fails[name] for name in HARMFUL]) / weights.sum())
-    usual_rate = fails["none"]
-    shifted_rate = shares * fails[HARMLESS[0]] + (1.0 - shares) * harmful
-    p, q = (
-        shifted_rate / (shifted_rate + usual_rate),
-        (1.0 - shifted_rate) / (2.0 - shifted_rate - usual_rate),
-    )
-    sees_shift, sees_failure = (0.5 * math.erf(d / 2.0) for d in (SEES_SHIFT, WEAK))
-    level = np.ones(len(shares))
-    return {
-        "oms": np.stack([0.5 + (p - q) * sees_shift, (0.5 + sees_failure) * level]),
-        "ood": np.stack(
-            [(0.5 + sees_shift) * level, 0.5 + (shifted_rate - usual_rate) * sees_failure]
-        ),
-    }
 
 
 @dataclass(frozen=True)
@@ -643,6 +634,13 @@ class TauCurves:
     values: F64  # (M, T), NaN where all images are of one kind
     low: F64
     high: F64
+    # pairs of monitors whose order is certain at two values of tau, in opposite directions
+    turned_pairs: tuple[tuple[str, str], ...]
+
+    @property
+    def n_pairs(self) -> int:
+        """All pairs of monitors."""
+        return len(self.monitors) * (len(self.monitors) - 1) // 2
 
     @property
     def defined(self) -> Flags:
@@ -692,7 +690,24 @@ def _tau_curves(trial: Trial, classes: str, scope: Scope, replicates: int) -> Ta
     for m, k in np.argwhere(~blank).tolist():
         ends[:, m, k] = np.nanquantile(replicate_values[m, k], (0.025, 0.975))
     curves = (value[:, back], ends[0][:, back], ends[1][:, back])
-    return TauCurves(trial.name, classes, taus, scope.prevalence(taus), trial.contenders, *curves)
+    turned = _turned_pairs(trial.contenders, replicate_values[:, ~blank.any(axis=0)])
+    return TauCurves(
+        trial.name, classes, taus, scope.prevalence(taus), trial.contenders, *curves, turned
+    )
+
+
+def _turned_pairs(names: Sequence[str], replicates: F64) -> tuple[tuple[str, str], ...]:
+    """Return the pairs whose difference (M, L, B) lies wholly above 0 under some labels and wholly
+    below 0 under others, each with its 95 % interval.
+    """
+    pairs = []
+    for i, j in combinations(range(len(names)), 2):
+        if not replicates.shape[1]:
+            break
+        low, high = np.nanquantile(replicates[i] - replicates[j], (0.025, 0.975), axis=1)
+        if (low > 0).any() and (high < 0).any():
+            pairs.append((names[i], names[j]))
+    return tuple(pairs)
 
 
 @dataclass(frozen=True)
@@ -703,7 +718,19 @@ class MonitorsRun:
     crowds: Crowds
     trials: tuple[Trial, ...]
     taus: tuple[TauCurves, ...]
-    shares: tuple[ShareSweep, ...]  # () with the user's data, whose shifts cannot be varied
+    proxies: tuple[StrengthProxy, ...]  # () with the user's data, whose strengths are not known
+    areas: tuple[LabelAreas, ...]
+    records: tuple[DetectorRecord, ...] = ()  # the detectors that were trained
+
+    @property
+    def featured(self) -> tuple[Trial, ...]:
+        """The trials that figures show: the first detector of every data set, or all given ones."""
+        if not self.records:
+            return self.trials
+        first: dict[str, Trial] = {}
+        for record, trial in zip(self.records, self.trials):
+            first.setdefault(record.data, trial)
+        return tuple(first.values())
 
     @property
     def comparable_trials(self) -> tuple[Trial, ...]:

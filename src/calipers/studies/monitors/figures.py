@@ -3,30 +3,28 @@
 
 A `MonitorsRun` comes in, `StudyFigure` go out, to `study.run`. `figures` shows trials: unsafe
 images, AUROC under both paradigms, risk and coverage, rejections. `sweep_figures` shows AUROC and
-prevalence over tau, and over the share of harmless shifts.
+prevalence over tau, over the strength of shifts, and by definition of OOD. Figures show the first
+detector of every data set (`MonitorsRun.featured`); tables have all.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from calipers.arrays import F64
 from calipers.monitors.labels import OMS, OOD
-from calipers.show.figures import Axis, Bars, Curves, Dots, HeatMap, Line, Scatter
-from calipers.show.words import level_text
+from calipers.show.figures import Axis, Bars, Curves, Dots, Figure, HeatMap, Line, Scatter
 from calipers.studies.framework import StudyFigure
 from calipers.studies.monitors.experiments import (
     IDEAL,
     MEANS,
     NUMBERS_OF_CLASSES,
-    PAIR,
-    REPLICATES,
     TAU,
     USUAL,
+    LabelAreas,
     MonitorsRun,
-    ShareSweep,
     TauCurves,
     Trial,
 )
@@ -47,20 +45,31 @@ TAU_AXIS = Axis("tau", 0.0, 1.0)
 def figures(run: MonitorsRun) -> list[StudyFigure]:
     """Return the figures that the data allow, in the order of the paper."""
     result = [classes_figure(run), labels_figure(run)]
-    if run.comparable_trials:
+    if _comparable(run):
         result.append(areas_figure(run))
         result.append(rejected_figure(run))
-    if run.mixed_trials:
+    if _mixed(run):
         result.append(risk_figure(run))
     return result
 
 
 def sweep_figures(run: MonitorsRun) -> list[StudyFigure]:
-    """Return the figures over tau, and over the share of harmless shifts if there are any."""
+    """Return the figures over tau, over strengths and over definitions, as far as known."""
     figures = [tau_figure(run)]
-    if run.shares:
-        figures.append(share_figure(run))
+    if run.proxies:
+        figures.append(strength_figure(run))
+    by_definition = _definition_areas(run)
+    if by_definition:
+        figures.append(definitions_figure(by_definition))
     return figures
+
+
+def _comparable(run: MonitorsRun) -> list[Trial]:
+    return [trial for trial in run.featured if trial.is_comparable]
+
+
+def _mixed(run: MonitorsRun) -> list[Trial]:
+    return [trial for trial in run.featured if trial.is_mixed]
 
 
 def classes_figure(run: MonitorsRun) -> StudyFigure:
@@ -91,12 +100,15 @@ def classes_figure(run: MonitorsRun) -> StudyFigure:
 
 def labels_figure(run: MonitorsRun) -> StudyFigure:
     """Return safe and unsafe images per kind."""
-    panels = tuple(_labels(trial) for trial in run.trials)
+    panels = tuple(_labels(trial) for trial in run.featured)
     kinds_note = ""
-    if any(trial.planted_failures is not None for trial in run.trials):
-        kinds_note = f"The kind {USUAL!r} is in distribution, the others are shifts. "
-    if run.comparable_trials:
-        one = run.comparable_trials[0]
+    if any(trial.strength is not None for trial in run.featured):
+        kinds_note = (
+            f"The kind {USUAL!r} is in distribution. foreign: objects without a class; both: one "
+            "of these, and a change of the picture. "
+        )
+    if _comparable(run):
+        one = _comparable(run)[0]
         assert one.evaluation.disagreement is not None
         safe, inside = (
             one.evaluation.disagreement.share(name).value for name in ("OOD-safe", "unsafe-ID")
@@ -112,7 +124,7 @@ def labels_figure(run: MonitorsRun) -> StudyFigure:
         title,
         f"Images for testing by kind; unsafe: s below tau = {TAU:g}, with F1 at an IoU of 0.5 "
         f"averaged over the classes present. {kinds_note}"
-        + " ".join(f"{trial.title}: n = {len(trial.kinds)}." for trial in run.trials),
+        + " ".join(f"{trial.title}: n = {len(trial.kinds)}." for trial in run.featured),
         panels,
     )
 
@@ -140,7 +152,7 @@ def _labels(trial: Trial) -> Bars:
 
 def areas_figure(run: MonitorsRun) -> StudyFigure:
     """Return AUROC under OMS labels against that under OOD labels."""
-    one = run.comparable_trials[0]
+    one = _comparable(run)[0]
     by_ood, by_oms = one.order(OOD)[0], one.order(OMS)[0]
     differ = f"by OOD {by_ood} is best, by OMS {by_oms}"
     if by_ood == by_oms:
@@ -152,13 +164,13 @@ def areas_figure(run: MonitorsRun) -> StudyFigure:
         "AUROC of every monitor for finding OOD images and for finding unsafe ones, with 95 % "
         f"intervals ({replicates} replicates; {_units(run)}). On the line both are equal. Grey: "
         "ideal monitors, which know the labels.",
-        tuple(_areas(trial) for trial in run.comparable_trials),
+        tuple(_areas(trial) for trial in _comparable(run)),
     )
 
 
 def _units(run: MonitorsRun) -> str:
     parts = []
-    for trial in run.comparable_trials:
+    for trial in _comparable(run):
         units = trial.evaluation.basis.units
         parts.append(
             f"{trial.name}: {trial.evaluation.n_images} images, resampled by {units.name} "
@@ -189,7 +201,7 @@ def _ends(trial: Trial, names: tuple[str, ...], paradigm: str) -> F64:
 def rejected_figure(run: MonitorsRun) -> StudyFigure:
     """Return the share of every kind of image that a monitor rejects at its threshold."""
     panels = []
-    for trial in run.comparable_trials:
+    for trial in _comparable(run):
         tables = trial.evaluation.disagreement
         assert tables is not None
         names = tuple(name for name in trial.evaluation.monitors if name in tables.alarms)
@@ -200,7 +212,7 @@ def rejected_figure(run: MonitorsRun) -> StudyFigure:
         columns = tuple(f"{words} ({int(n[int(o), int(u)])})" for words, o, u in CELLS)
         axes = Axis("kind (images)", names=columns), Axis("monitor", names=names)
         panels.append(HeatMap(trial.title, *axes, values, "share rejected"))
-    one = run.comparable_trials[0]
+    one = _comparable(run)[0]
     assert one.evaluation.disagreement is not None
     best = one.order(OOD)[0]
     share = one.evaluation.disagreement.rejected(best, ood=False, unsafe=True).value
@@ -218,7 +230,7 @@ def rejected_figure(run: MonitorsRun) -> StudyFigure:
 
 def risk_figure(run: MonitorsRun) -> StudyFigure:
     """Return risk against coverage."""
-    one = run.mixed_trials[0]
+    one = _mixed(run)[0]
     best = min(one.contenders, key=lambda name: one.evaluation.get("AURC", name, OMS).value)
     value = one.evaluation.get("AURC", best, OMS).value
     return StudyFigure(
@@ -228,17 +240,15 @@ def risk_figure(run: MonitorsRun) -> StudyFigure:
         "Images are accepted from the lowest alarm on; risk is the share of accepted images that "
         f"are unsafe (tau = {TAU:g}). Shown are the best monitor under OMS labels, the best under "
         "OOD labels, and others.",
-        tuple(_risk(trial) for trial in run.mixed_trials),
+        tuple(_risk(trial) for trial in _mixed(run)),
     )
 
 
 def featured_monitors(trial: Trial) -> tuple[str, ...]:
-    """Return the few monitors that figures with curves show: the best ones, then simulated ones."""
-    names = [trial.order(OMS)[0]]
+    """Return the few monitors that figures with curves show: the two best by each label."""
+    names = trial.order(OMS)[:2]
     if trial.is_comparable:
-        names.append(trial.order(OOD)[0])
-    simulated_monitors = ("shift-detector", "failure-predictor", "random")
-    names += [name for name in simulated_monitors if name in trial.contenders]
+        names += trial.order(OOD)[:2]
     return tuple(dict.fromkeys([*names, *trial.contenders]))[:MOST_CURVES]
 
 
@@ -259,14 +269,16 @@ def _risk(trial: Trial) -> Curves:
 
 def tau_figure(run: MonitorsRun) -> StudyFigure:
     """Return AUROC and prevalence over tau."""
-    names = {trial.name: featured_monitors(trial) for trial in run.mixed_trials}
+    names = {trial.name: featured_monitors(trial) for trial in _mixed(run)}
     panels = [_sweep_areas(curve, names[curve.trial]) for curve in run.taus if curve.trial in names]
+    names_of_trials = {trial.name for trial in run.featured}
+    curves = [curve for curve in run.taus if curve.trial in names_of_trials]
     lines = tuple(
         Line(f"{curve.trial}, {curve.classes}", curve.taus, curve.prevalence, slot=slot)
-        for slot, curve in enumerate(run.taus)
+        for slot, curve in enumerate(curves)
     )
     panels.append(Curves("Share of unsafe images", TAU_AXIS, Axis("prevalence", 0.0, 1.0), lines))
-    spans = [curve.prevalence for curve in run.taus]
+    spans = [curve.prevalence for curve in curves]
     low, high = min(float(s[0]) for s in spans), max(float(s[-1]) for s in spans)
     return StudyFigure(
         "figure-6",
@@ -293,38 +305,69 @@ def _sweep_areas(curve: TauCurves, names: tuple[str, ...]) -> Curves:
     return Curves(title, TAU_AXIS, Axis("AUROC for unsafe images", 0.3, 1.0), tuple(lines))
 
 
-def share_figure(run: MonitorsRun) -> StudyFigure:
-    """Return two monitors over the share of harmless shifts."""
-    first = run.shares[0]
-    # NaN: the order never turns.
-    turns = [sweep.measured_flip for sweep in run.shares if not math.isnan(sweep.measured_flip)]
-    words = f"at a share of {min(turns):.2f} to {max(turns):.2f}" if turns else "nowhere"
-    panels = []
-    for sweep in run.shares:
-        panels += [_share(sweep, "oms"), _share(sweep, "ood")]
+def strength_figure(run: MonitorsRun) -> StudyFigure:
+    """Return unsafe shares by shift and strength, and how good a proxy OOD labels are."""
+    panels: list[Figure] = [_harm(trial) for trial in run.featured if trial.strength is not None]
+    lines = []
+    for slot, proxy in enumerate(run.proxies):
+        x = np.array(proxy.strengths, np.float64)
+        marks = tuple(range(len(x)))
+        line = Line(proxy.trial, x, proxy.values, proxy.low, proxy.high, slot=slot, marks=marks)
+        lines.append(line)
+    ticks = tuple(float(k) for k in run.proxies[0].strengths)
+    x_axis = Axis("strength of the shifts", ticks[0] - 0.2, ticks[-1] + 0.2, ticks=ticks)
+    y_axis = Axis("AUROC of the ideal OOD monitor for unsafe images", 0.4, 1.0)
+    panels.append(Curves("How good a proxy OOD is", x_axis, y_axis, tuple(lines)))
+    first = run.proxies[0]
+    n_harmed = len([line for line in run.proxies if line.difference[1] > 0])
     return StudyFigure(
         "figure-7",
-        f"Harmless shifts turn the order of two monitors {words}, and OOD labels do not notice",
-        f"Half of the {first.n_images} images are OOD; of these, the share on the horizontal axis "
-        "has another sky, which is harmless; the others have fog, blur or night. shift-detector "
-        "sees shifts only (3 standard deviations), weak-failure-predictor sees failures only "
-        f"(0.6). Far runways fail in distribution too. Bands: 95 % of {REPLICATES} bootstrap "
-        "replicates; grey: the closed forms of both, in this order.",
+        f"{first.trial.capitalize()}: knowing what is OOD finds failures with an AUROC of "
+        f"{first.values[0]:.2f} if shifts are weak and {first.values[-1]:.2f} if they are strong",
+        "Above: share of unsafe images by shift and strength; 'none' has no strength. Below: usual "
+        "images and the shifted ones of one strength; the monitor knows which are OOD, and nothing "
+        "else. Bands: 95 % bootstrap intervals. The gain from the weakest to the strongest is "
+        f"certain for {n_harmed} of {len(run.proxies)} detectors.",
         tuple(panels),
-        rows=(2,) * len(run.shares),
+        rows=(len(panels) - 1, 1),
     )
 
 
-def _share(sweep: ShareSweep, paradigm: str) -> Curves:
-    lines = []
-    values, low, high = (table[paradigm] for table in (sweep.values, sweep.low, sweep.high))
-    marks = tuple(range(len(sweep.shares)))
-    for k, name in enumerate(PAIR):
-        lines.append(Line(name, sweep.shares, values[k], low[k], high[k], slot=k, marks=marks))
-    for k, theory in enumerate(sweep.theory[paradigm]):
-        lines.append(Line(f"closed form, {k + 1}", sweep.shares, theory, slot=GREY))
-    labels = "unsafe images (OMS)" if paradigm == "oms" else "OOD images"
-    title = f"{level_text(sweep.far)} far runways: {labels}"
-    x = Axis("share of harmless shifts", 0.0, 1.0)
-    lowest = float(np.floor(10 * min(line.y.min() for line in lines)) / 10)
-    return Curves(title, x, Axis(f"AUROC for {labels}", min(lowest, 0.4), 1.0), tuple(lines))
+def _harm(trial: Trial) -> HeatMap:
+    assert trial.strength is not None
+    kinds = sorted(np.unique(trial.kinds).tolist(), key=lambda kind: (kind != USUAL, kind))
+    strengths = [k for k in np.unique(trial.strength).tolist() if k > 0]
+    values = np.full((len(kinds), len(strengths)), np.nan)
+    for row, kind in enumerate(kinds):
+        for column, strength in enumerate(strengths):
+            level = 0 if kind == USUAL else strength
+            cell = (trial.kinds == kind) & (trial.strength == level)
+            if cell.any():
+                values[row, column] = trial.unsafe[cell].mean()
+    names = tuple(str(k) for k in strengths)
+    axes = Axis("strength", names=names), Axis("shift", names=tuple(kinds))
+    return HeatMap(trial.title, *axes, values, "share of unsafe images")
+
+
+def _definition_areas(run: MonitorsRun) -> list[LabelAreas]:
+    names = {trial.name for trial in run.featured if trial.definitions}
+    return [areas for areas in run.areas if areas.trial in names]
+
+
+def definitions_figure(all_areas: Sequence[LabelAreas]) -> StudyFigure:
+    """Return the AUROC of every monitor under OMS labels and every definition of OOD."""
+    panels = []
+    for areas in all_areas:
+        axes = Axis("labels", names=areas.labels), Axis("monitor", names=areas.monitors)
+        title = areas.trial[:1].upper() + areas.trial[1:]
+        panels.append(HeatMap(title, *axes, areas.values, "AUROC"))
+    words = [f"{one.labels} {one.winner}" for one in all_areas[0].winners]
+    return StudyFigure(
+        "figure-8",
+        f"{all_areas[0].trial.capitalize()}, who is best: {', '.join(words)}",
+        "AUROC of every monitor for unsafe images (OMS), and for images that are out of "
+        "distribution by three definitions: the picture is, an object on it is, or either. Table 3 "
+        "has the intervals.",
+        tuple(panels),
+        rows=(2,),
+    )

@@ -14,7 +14,13 @@ import numpy as np
 from calipers.monitors.labels import OMS, OOD
 from calipers.results.estimate import Estimate
 from calipers.show.table import Cell, Table
-from calipers.studies.monitors.experiments import MEANS, NUMBERS_OF_CLASSES, MonitorsRun, Trial
+from calipers.studies.monitors.experiments import (
+    MEANS,
+    NUMBERS_OF_CLASSES,
+    USUAL,
+    MonitorsRun,
+    Trial,
+)
 
 SHOWN_COUNTS = 2  # predictions and references of the table
 # Quantities without a threshold and at one, each under both kinds of labels.
@@ -25,13 +31,62 @@ DECIDED = ("SG", "RH", "AC", "coverage", "sensitivity", "FPR", "MCC")
 def tables(run: MonitorsRun) -> list[Table]:
     """Return the tables that the data allow."""
     result = [counts_table(run), classes_table(run)]
+    if any(areas.winners for areas in run.areas):
+        result.append(winners_table(run))
+    if run.records:
+        result.append(detectors_table(run))
     for k, trial in enumerate(run.trials, start=1):
         if trial.is_mixed:
-            result += [areas_table(trial, f"table-3-{k}"), threshold_table(trial, f"table-4-{k}")]
+            result += [areas_table(trial, f"table-5-{k}"), threshold_table(trial, f"table-6-{k}")]
     result.append(tau_table(run))
-    if run.shares:
-        result.append(flips_table(run))
+    if run.proxies:
+        result.append(strength_table(run))
     return result
+
+
+def winners_table(run: MonitorsRun) -> Table:
+    """Return who wins under which labels."""
+    rows = []
+    for areas in run.areas:
+        for one in areas.winners:
+            share = round(one.wins, 3)
+            numbers = (one.value, one.low, one.high, share)
+            rows.append((one.trial, one.labels, one.n_positive, one.winner, *numbers, one.second))
+    columns = ("data", "labels", "positive images", "best monitor", "AUROC", "low", "high")
+    note = (
+        "OMS: unsafe images. OOD: images out of distribution by a definition: the picture is, an "
+        "object is, or either. Wins: share of the bootstrap replicates in which the monitor is the "
+        "best; all labels and monitors share the replicates."
+    )
+    return Table(
+        (*columns, "wins", "second best"),
+        tuple(rows),
+        name="table-3",
+        title="Which monitor wins under which labels",
+        notes=(note,),
+    )
+
+
+def detectors_table(run: MonitorsRun) -> Table:
+    """Return the detectors that were trained."""
+    rows = []
+    for record, trial in zip(run.records, run.trials):
+        usual = trial.kinds == USUAL
+        shares = float(trial.unsafe[usual].mean()), float(trial.unsafe[~usual].mean())
+        facts = (record.name, record.data, record.foreign, record.n_training, record.seed)
+        rows.append((*facts, record.average_precision, record.score_cut, len(record), *shares))
+    columns = ("detector", "data", "foreign objects", "trained on", "seed", "AP50", "score cut")
+    note = (
+        "AP50 on usual test images. The score cut has the best mean s on validation images, which "
+        "are in distribution. Shares are those of the images for testing (without tuning)."
+    )
+    return Table(
+        (*columns, "test images", "unsafe, usual", "unsafe, shifted"),
+        tuple(rows),
+        name="table-4",
+        title="The detectors",
+        notes=(note,),
+    )
 
 
 def counts_table(run: MonitorsRun) -> Table:
@@ -165,38 +220,28 @@ def tau_table(run: MonitorsRun) -> Table:
     return Table(
         columns,
         tuple(rows),
-        name="table-5",
+        name="table-7",
         title="Who is unsafe, and who finds them, over tau",
         notes=(note,),
     )
 
 
-def flips_table(run: MonitorsRun) -> Table:
-    """Return where the order of two monitors turns."""
-    rows = tuple(
-        (
-            s.far,
-            _cell(s.expected_flip),
-            _cell(s.measured_flip),
-            *map(_cell, s.flip_bounds),
-            s.n_images,
-        )
-        for s in run.shares
-    )
-    columns = (
-        "share of far runways",
-        "closed form",
-        "measured",
-        "not certain from",
-        "to",
-        "images per share",
-    )
-    note = (
-        "Share of harmless shifts at which the monitor that sees failures overtakes the one that "
-        "sees shifts, by OMS."
-    )
+def strength_table(run: MonitorsRun) -> Table:
+    """Return how good a proxy OOD labels are at every strength."""
+    rows = []
+    for proxy in run.proxies:
+        for k, strength in enumerate(proxy.strengths):
+            numbers = (float(proxy.unsafe[k]), float(proxy.values[k]))
+            ends = (float(proxy.low[k]), float(proxy.high[k]))
+            rows.append((proxy.trial, strength, proxy.n_images[k], *numbers, *ends))
+    columns = ("data", "strength", "images", "unsafe, of the shifted", "AUROC", "low", "high")
+    note = "AUROC that a monitor that knows what is OOD has for unsafe images."
     return Table(
-        columns, rows, name="table-6", title="Where the order of two monitors turns", notes=(note,)
+        columns,
+        tuple(rows),
+        name="table-8",
+        title="How good a proxy OOD is, by the strength of shifts",
+        notes=(note,),
     )
 
 

@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 
 from calipers.errors import UsageError
 from calipers.monitors.baselines import baseline, picture_features
-from calipers.studies.monitors.data import MONITORS, endoscopy_cohort, runway_cohort
+from calipers.synthetic.runways import MONITORS, endoscopy_cohort, runway_cohort
 
 MAKERS = {"runways": runway_cohort, "endoscopy": endoscopy_cohort}
 MADE = {name: make(1200, seed=4) for name, make in MAKERS.items()}

@@ -11,7 +11,7 @@ from calipers.evaluation.evaluate import evaluate
 from calipers.io.read import read
 from calipers.monitors.baselines import picture_features
 from calipers.monitors.read import read_alarms
-from calipers.studies.monitors.data import MONITORS, endoscopy_cohort, runway_cohort, write_runways
+from calipers.synthetic.runways import MONITORS, endoscopy_cohort, runway_cohort, write_runways
 
 
 def test_the_score_of_a_runway_is_that_of_one_object():

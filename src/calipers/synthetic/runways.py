@@ -510,7 +510,7 @@ def runway_cohort(
 
     Examples
     --------
-    >>> from calipers.studies.monitors.data import runway_cohort
+    >>> from calipers.synthetic.runways import runway_cohort
     >>> runways = runway_cohort(200, seed=1)
     >>> runways.cohort.classes, list(runways.alarms)
     (('runway',), ['shift-detector', 'failure-predictor', 'random'])
