@@ -13,10 +13,11 @@ are undefined. Where errors are few (fewer than 5 units have one, and at most a 
 more than 5 % of the replicates lie on a bound) no spread of replicates can be trusted, and the
 form for few errors takes over. For a share it is Jeffreys' interval with an effective number of
 trials, ``n = x (1 - x) / s^2`` for the standard error s; for a rate, or a sum of what errors cost,
-Jeffreys' interval of a Poisson number with an effective number of events. On a bound s is 0, and n is what as many objects in as many units are
-worth if errors are alike in a unit to a degree of `ASSUMED_LIKENESS`; from there on n approaches
-what s says, because the first errors show little of how errors cluster (`_unknown_clustering`). The
-interval always holds its value.
+Jeffreys' interval of a Poisson number with an effective number of events. On a bound s is 0, and n
+is what as many objects in as many units are worth if errors are alike in a unit to a degree of
+`ASSUMED_LIKENESS`; from there on n approaches what s says, because the first errors show little of
+how errors cluster (`_unknown_clustering`). What independent objects would vary is known; t stands
+for z only in what clustering adds to it (`_widened`). The interval always holds its value.
 
 `statistics.estimates` and `statistics.comparison` call `intervals`; `Interval.around` makes the
 `Estimate` that tables and reports show.
@@ -374,8 +375,8 @@ def boot_se_t(
     """Return the t interval with the bootstrap's standard error, on the scale of the metric.
 
     Draws inside a stratum of n units vary by ``(n - 1) / n`` too little, over H strata by about
-    ``(K - H) / K``. ``hidden`` is variance that the replicates do not show. Of a biased estimate the
-    interval reaches further to where the truth then lies, ``reach`` times the bootstrap's bias.
+    ``(K - H) / K``. ``hidden`` is variance that the replicates do not show. Of a biased estimate,
+    the interval reaches further to where the truth then lies: ``reach`` times the bootstrap's bias.
     """
     scale = MetricScale.of(sample.bounds)
     df = np.maximum(n_units - 1 if freedom is None else freedom, 1)
@@ -393,10 +394,10 @@ def boot_se_t(
 
 
 def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> IntervalBounds:
-    """Return the form for few errors: Jeffreys' interval of shares, the exact one of rates.
+    """Return the form for few errors: Jeffreys' interval of shares, or of rates and sums of costs.
 
     Both count as many trials or events as the standard error is worth, fewer if few units are in
-    error, and use t for z; see the top of this file.
+    error; see the top of this file.
     """
     n_units = np.array([entry.n_units for entry in support])
     df = np.maximum(np.array([entry.df for entry in support]), 1)
@@ -449,7 +450,7 @@ def _trials(variance: F64, error: F64, support: tuple[F64, F64], unknown: F64) -
 
 
 def _widened(of_one: F64, least: F64, ratio: F64) -> F64:
-    """Return the variance of one trial, or the size of one event, with t for z in what is estimated.
+    """Return the variance of one trial, or the size of one event, as large as t for z makes it.
 
     ``least`` is what independent objects would have. It follows from their number and is known;
     only what clustering adds is estimated with few degrees of freedom.
