@@ -400,8 +400,17 @@ def test_a_sum_of_costs_counts_events_and_ends_at_its_bound() -> None:
     support = Support(40, n_error=0, n_trials=40, event=0.5 / 40)
     found = one(0.0, np.zeros(2000), support)
     wider = (stats.t.ppf(0.975, 39) / stats.norm.ppf(0.975)) ** 2
-    assert (found.low, found.method, found.flags) == (0.0, "poisson-t", ("few_errors",))
-    assert found.high == pytest.approx(-math.log(0.05) * 0.5 / 40 * wider)
+    assert (found.low, found.method, found.flags) == (0.0, "gamma-t", ("few_errors",))
+    assert found.high == pytest.approx(-math.log(0.025) * 0.5 / 40)
+    # Three cheap errors: the bound is that with one of the assumed cost more.
+    replicates = sample(0.01, 0.004)
+    found = one(0.01, replicates, replace(support, n_error=3))
+    error = np.std(replicates, ddof=1) * math.sqrt(40 / 39)
+    size = max(error**2 / 0.01, 0.6 * error**2 / 0.01 + 0.4 * 0.5 / 40) * wider
+    above = (0.01 * size + (0.5 / 40) ** 2) / (0.01 + 0.5 / 40)
+    high = above * stats.gamma.ppf(0.975, (0.01 + 0.5 / 40) / above)
+    low = size * stats.gamma.ppf(0.025, 0.01 / size)
+    assert (found.low, found.high) == pytest.approx((low, high))
     found = one(0.9, np.where(np.arange(2000) % 9 == 0, 1.0, 0.9), replace(support, event=0.5))
     assert found.low < 0.9 < found.high == 1.0
 

@@ -12,12 +12,13 @@ Rules that come first: no interval for fewer than 5 units, or where more than 5 
 are undefined. Where errors are few (fewer than 5 units have one, and at most a third of them; or
 more than 5 % of the replicates lie on a bound) no spread of replicates can be trusted, and the
 form for few errors takes over. For a share it is Jeffreys' interval with an effective number of
-trials, ``n = x (1 - x) / s^2`` for the standard error s; for a rate, or a sum of what errors cost,
-Jeffreys' interval of a Poisson number with an effective number of events. On a bound s is 0, and n
-is what as many objects in as many units are worth if errors are alike in a unit to a degree of
-`ASSUMED_LIKENESS`; from there on n approaches what s says, because the first errors show little of
-how errors cluster (`_unknown_clustering`). What independent objects would vary is known; t stands
-for z only in what clustering adds to it (`_widened`). The interval always holds its value.
+trials, ``n = x (1 - x) / s^2`` for the standard error s; for a rate Jeffreys' interval of a Poisson
+number with an effective number of events; for a sum of what errors cost the gamma interval of such
+sums. On a bound s is 0, and n is what as many objects in as many units are worth if errors are
+alike in a unit to a degree of `ASSUMED_LIKENESS`; from there on n approaches what s says, because
+the first errors show little of how errors cluster (`_unknown_clustering`). What independent objects
+would vary is known; t stands for z only in what clustering adds to it (`_widened`). The interval
+always holds its value.
 
 `statistics.estimates` and `statistics.comparison` call `intervals`; `Interval.around` makes the
 `Estimate` that tables and reports show.
@@ -394,7 +395,7 @@ def boot_se_t(
 
 
 def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> IntervalBounds:
-    """Return the form for few errors: Jeffreys' interval of shares, or of rates and sums of costs.
+    """Return the form for few errors: Jeffreys' interval of shares and rates, gamma of costs.
 
     Both count as many trials or events as the standard error is worth, fewer if few units are in
     error; see the top of this file.
@@ -411,8 +412,9 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
     t = _t(df, sample.level)
     z = normal_quantile(sample.level)
     low_bound, high_bound = sample.bounds
+    is_rate = math.isinf(high_bound)
     # A rate, or a sum of costs that ends at a bound.
-    counts_events = math.isinf(high_bound) or not np.isnan(events).any()
+    counts_events = is_rate or not np.isnan(events).any()
     width = 1.0 if counts_events else high_bound - low_bound
     x = (sample.theta - low_bound) / width
 
@@ -420,15 +422,19 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
         spread = np.sqrt(n_units / df) * _moments(rows, np.isnan(rows))[1]
         error = np.hypot(spread, np.sqrt(hidden)) / width
         if counts_events:
-            size = _event_size(x, error, (most, events), unknown)
-            low, high = _poisson(x, _widened(size, singles, t / z), sample.level)
-            return low_bound + low, np.minimum(low_bound + high, high_bound)
+            size = _widened(_event_size(x, error, (most, events), unknown), singles, t / z)
+            if is_rate:
+                return _poisson(x, size, sample.level)
+            low, high = _gamma(x, size, events, sample.level)
+            return low, np.minimum(high, high_bound)
         trials_of_x = _trials(x * (1 - x), error, (most, tried), unknown)
         trials_of_x = 1.0 / _widened(1.0 / trials_of_x, 1.0 / most, t / z)
         low, high = _jeffreys(x, trials_of_x, sample.level)
         return low_bound + width * low, low_bound + width * high
 
-    method = "poisson-t" if counts_events else "jeffreys-t"
+    method = "jeffreys-t"
+    if counts_events:
+        method = "poisson-t" if is_rate else "gamma-t"
     return _limits(method, sample.replicates, limits, apart=sample.apart)
 
 
@@ -524,6 +530,20 @@ def _poisson(x: F64, size: F64, level: float) -> tuple[F64, F64]:
     high = gammaincinv(np.maximum(number, 1.0) + 0.5, 1 - tail)
     high = np.where(number < 1, (1 - number) * -math.log(1 - level) + number * high, high)
     return np.minimum(size * low, x), np.maximum(size * high, x)
+
+
+def _gamma(x: F64, size: F64, event: F64, level: float) -> tuple[F64, F64]:
+    """Return intervals of sums x of costs that differ, where one error costs ``size`` on average.
+
+    The gamma interval of Fay and Feuer (Statistics in Medicine 1997) for weighted sums of Poisson
+    numbers: the upper bound is that with one more error, which costs ``event``. The few that were
+    seen may have been cheap by luck.
+    """
+    gammaincinv, tail = special().gammaincinv, (1 - level) / 2
+    low = np.where(x > 0, gammaincinv(np.where(x > 0, x / size, 1.0), tail), 0.0)
+    with_one = (x * size + event**2) / (x + event)
+    high = with_one * gammaincinv((x + event) / with_one, 1 - tail)
+    return np.minimum(size * low, x), np.maximum(high, x)
 
 
 def bca(sample: BootstrapSample, jackknife: F64, n_units: NDArray[np.int64]) -> IntervalBounds:
