@@ -157,8 +157,7 @@ class Support:
     freedom: int | None = None
     # objects that a share is of, or events that a rate counts: there is no more to learn from
     n_trials: float | None = None
-    # what one event adds to a rate or a sum of costs, with as many more as are likely to come with
-    # it; None: the value counts no events
+    # what one event and those likely to come with it add; None: the value counts no events
     event: float | None = None
     single: float = 0.0  # the least that one event adds, if that is known
     # variance that the replicates do not show, as where rare classes enter a mean
@@ -409,8 +408,7 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
     events = np.array([NAN if entry.event is None else entry.event for entry in support])
     singles = np.array([entry.single for entry in support])
     unknown = _unknown_clustering(sample, support)
-    t = _t(df, sample.level)
-    z = normal_quantile(sample.level)
+    ratio = _t(df, sample.level) / normal_quantile(sample.level)
     low_bound, high_bound = sample.bounds
     is_rate = math.isinf(high_bound)
     # A rate, or a sum of costs that ends at a bound.
@@ -422,19 +420,18 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
         spread = np.sqrt(n_units / df) * _moments(rows, np.isnan(rows))[1]
         error = np.hypot(spread, np.sqrt(hidden)) / width
         if counts_events:
-            size = _widened(_event_size(x, error, (most, events), unknown), singles, t / z)
+            size = _widened(_event_size(x, error, (most, events), unknown), singles, ratio)
             if is_rate:
                 return _poisson(x, size, sample.level)
             low, high = _gamma(x, size, events, sample.level)
             return low, np.minimum(high, high_bound)
         trials_of_x = _trials(x * (1 - x), error, (most, tried), unknown)
-        trials_of_x = 1.0 / _widened(1.0 / trials_of_x, 1.0 / most, t / z)
+        trials_of_x = 1.0 / _widened(1.0 / trials_of_x, 1.0 / most, ratio)
         low, high = _jeffreys(x, trials_of_x, sample.level)
         return low_bound + width * low, low_bound + width * high
 
-    method = "jeffreys-t"
-    if counts_events:
-        method = "poisson-t" if is_rate else "gamma-t"
+    method = "gamma-t" if counts_events else "jeffreys-t"
+    method = "poisson-t" if is_rate else method
     return _limits(method, sample.replicates, limits, apart=sample.apart)
 
 
@@ -458,8 +455,7 @@ def _trials(variance: F64, error: F64, support: tuple[F64, F64], unknown: F64) -
 def _widened(of_one: F64, least: F64, ratio: F64) -> F64:
     """Return the variance of one trial, or the size of one event, as large as t for z makes it.
 
-    ``least`` is what independent objects would have. It follows from their number and is known;
-    only what clustering adds is estimated with few degrees of freedom.
+    ``least`` is what independent objects have; only what clustering adds to it is estimated.
     """
     return np.asarray(least + ratio**2 * np.maximum(of_one - least, 0.0))
 
@@ -507,8 +503,8 @@ def _lower_share(errors: F64, n: F64, level: float) -> F64:
 def _event_size(x: F64, error: F64, support: tuple[F64, F64], unknown: F64) -> F64:
     """Return what one event adds to rates x, as their standard errors say: the variance over x.
 
-    As far as the clustering of events is ``unknown`` it is assumed, which never makes them smaller.
-    ``support`` has the most events that there can be, and what one adds where nothing shows it.
+    As far as clustering is ``unknown`` it is assumed, which never makes events smaller. ``support``
+    has the most events that there can be, and what one adds where nothing shows it.
     """
     most, event = support
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -535,9 +531,8 @@ def _poisson(x: F64, size: F64, level: float) -> tuple[F64, F64]:
 def _gamma(x: F64, size: F64, event: F64, level: float) -> tuple[F64, F64]:
     """Return intervals of sums x of costs that differ, where one error costs ``size`` on average.
 
-    The gamma interval of Fay and Feuer (Statistics in Medicine 1997) for weighted sums of Poisson
-    numbers: the upper bound is that with one more error, which costs ``event``. The few that were
-    seen may have been cheap by luck.
+    The gamma interval of Fay and Feuer (Stat Med 1997): the upper bound is that with one more error,
+    which costs ``event``, because the few that were seen may have been cheap by luck.
     """
     gammaincinv, tail = special().gammaincinv, (1 - level) / 2
     low = np.where(x > 0, gammaincinv(np.where(x > 0, x / size, 1.0), tail), 0.0)
@@ -786,7 +781,7 @@ def _moments(rows: F64, missing: NDArray[np.bool_]) -> tuple[F64, F64]:
 
 
 def variances(rows: F64) -> F64:
-    """Return the variance of every column of replicates, leaving out NaN."""
+    """Return the variance of every column, leaving out NaN."""
     return np.asarray(_moments(rows, np.isnan(rows))[1] ** 2)
 
 
