@@ -31,6 +31,7 @@ REASONS = (
     "no_sequences",
     "no_frame_rate",
 )
+KNOWN_REASONS = frozenset(REASONS)  # looked up for every estimate
 
 # Intraclass correlation of errors that is assumed where no error shows it: chosen among .2, .25 and
 # .3 by `calipers.validation.choices`, as the smallest that still covers about as often.
@@ -113,10 +114,11 @@ class Estimate:
     populated: PopulatedMean | None = None  # of a mean over classes, some of which are rare
 
     def __post_init__(self) -> None:
-        if self.reason is not None and self.reason not in REASONS:
+        if self.reason is None:
+            if math.isnan(self.value):
+                raise AssertionError("an undefined value needs a reason")
+        elif self.reason not in KNOWN_REASONS:
             raise AssertionError(f"{self.reason!r} is not one of the reasons")
-        if math.isnan(self.value) and self.reason is None:
-            raise AssertionError("an undefined value needs a reason")
 
     def __float__(self) -> float:
         return self.value
