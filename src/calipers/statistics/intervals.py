@@ -529,7 +529,7 @@ def _poisson(x: F64, size: F64, level: float) -> tuple[F64, F64]:
 def _gamma(x: F64, size: F64, event: F64, level: float) -> tuple[F64, F64]:
     """Return intervals of sums x of costs that differ, where one error costs ``size`` on average.
 
-    The gamma interval of Fay and Feuer (Stat Med 1997): the upper bound is that with one more error,
+    The gamma interval of Fay and Feuer (Stat Med 1997): the upper bound is that with an error more,
     which costs ``event``, because the few that were seen may have been cheap by luck.
     """
     gammaincinv, tail = special().gammaincinv, (1 - level) / 2
