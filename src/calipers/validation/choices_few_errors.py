@@ -248,7 +248,7 @@ def compare(
 
 if __name__ == "__main__":
     for arguments in (("shares", SHARES, 600, 34), ("rates", RATES, 400, 42)):
-        for line in compare(*arguments):  # type: ignore[arg-type]
+        for line in compare(*arguments):
             sys.stdout.write(f"{line}\n")
     for line in compare("shares", LARGE_UNITS, 400, 36):
         sys.stdout.write(f"{line}\n")
