@@ -25,7 +25,7 @@ def found():
 
 def test_ranks_share_ties(found):
     figure = found.figure("ranks")
-    assert figure.title == "c wins most often, in 50 % of 4 configurations"
+    assert figure.title == "c most often has the best value, in 50 % of 4 configurations"
     shares = dict(zip(figure.models, figure.shares.tolist()))
     assert shares["a"] == [0.375, 0.125, 0.5]
     assert shares["b"] == [0.125, 0.875, 0.0]
@@ -67,7 +67,10 @@ def test_choices_come_with_their_share_of_the_variance(found):
 def test_levels_name_the_choice_that_moves_most_and_leave_out_what_moves_nothing():
     found = multiverse_of([[2, 1], [2, 1], [1, 2], [1, 2]], EACH)
     figure = found.figure("levels")
-    assert figure.title == "With metric AP, a wins 100 % of the configurations; in all, 50 %"
+    assert (
+        figure.title
+        == "With metric AP, a has the best value in 100 % of the configurations; in all, 50 %"
+    )
     assert figure.y.names == ("metric AP", "metric F1")
     assert figure.values.tolist() == [[1, 0], [0, 1]]
     assert figure.note.endswith("change no share by 1 %: threshold.")
@@ -75,7 +78,7 @@ def test_levels_name_the_choice_that_moves_most_and_leave_out_what_moves_nothing
 
 def test_if_nothing_moves_the_titles_say_so():
     found = multiverse_of([[2, 1]] * 4, EACH)
-    assert found.figure("levels").title == "No single choice changes who wins"
+    assert found.figure("levels").title == "No single choice changes which model has the best value"
     assert found.figure("choices").title == "No single choice changes the ranking"
 
 

@@ -11,9 +11,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calipers.validation import experiments
+from calipers.statistics.intervals import Support, intervals
+from calipers.validation import choices_few_errors, experiments
 from calipers.validation.cells import HIGHEST, LOWEST, WIDEST, CoverageCell, Effort, Tally
 from calipers.validation.choices import DESIGNS, compare
+from calipers.validation.coverage import measured
 from calipers.validation.designs import CohortDesign, cohort_of
 from calipers.validation.objects import Quantity, object_cells
 
@@ -116,3 +118,36 @@ def test_the_rule_for_rare_classes_is_the_better_candidate(design) -> None:
     cells = {cell.family: cell for cell in compare(design)}
     assert cells["units and binomial"].coverage >= cells["plain"].coverage
     assert cells["units and binomial"].coverage >= 0.86
+
+
+@pytest.mark.parametrize(("units", "size"), [(20, 5), (15, 30), (50, 1)])
+def test_the_chosen_rule_for_few_errors_is_that_of_the_code(units: int, size: int) -> None:
+    """The comparison has a closed form of the bootstrap; the code has replicates."""
+    rule = {rule.name: rule for rule in choices_few_errors.SHARE_RULES}[".25, t in what is added"]
+    kind = choices_few_errors.ErrorKind(0.95, units, size, 0.0, two_kinds=False)
+    drawn = np.random.default_rng(1).multinomial(units, np.full(units, 1 / units), 4000)
+    n = units * size
+    for n_error in range(7):
+        hits = np.full((1, units), size)
+        hits[0, :n_error] -= 1
+        low, high = choices_few_errors.share_bounds(hits, kind, rule)
+        replicates = 1 - drawn[:, :n_error].sum(axis=1) / n
+        support = [Support(units, n_error=n_error, n_trials=n)]
+        (interval,) = intervals(np.array([1 - n_error / n]), replicates[:, None], support)
+        assert (low[0], high[0]) == pytest.approx((interval.low, interval.high), abs=0.004)
+
+
+def test_candidates_for_few_errors_are_compared_on_kinds_of_their_own() -> None:
+    lines = list(choices_few_errors.compare("rates", choices_few_errors.RATES[:40], 1, seed=3))
+    assert lines[0] == "rates, 1 kinds, seed 3"
+    assert [line.split(" inside ")[0].strip() for line in lines[1:]] == [
+        rule.name for rule in choices_few_errors.RATE_RULES
+    ]
+
+
+def test_experiments_are_measured_in_their_order() -> None:
+    tiny = Effort(simulations=2, replicates=100, extra=4, images_of_truth=500)
+    name = "8 patients x 6, latent, good"
+    (cells,) = measured(name, tiny)
+    assert {cell.design for cell in cells} == {name}
+    assert cells == list(object_cells(designs()[name], experiments.ONE_CLASS, tiny))

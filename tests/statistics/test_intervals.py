@@ -237,9 +237,13 @@ def test_an_undefined_value_has_no_interval() -> None:
     assert (found.method, found.reason) == ("none", "no_objects")
 
 
-def jeffreys(x: float, n: float, n_units: int) -> tuple[float, float]:
-    """Jeffreys' interval of a share of n trials, fewer by t for z; mid-p without an error."""
-    n = n * (stats.norm.ppf(0.975) / stats.t.ppf(0.975, n_units - 1)) ** 2
+def jeffreys(x: float, n: float, n_units: int, most: float = math.inf) -> tuple[float, float]:
+    """Jeffreys' interval of a share of n trials; mid-p without an error.
+
+    There are fewer than n by t for z in what they lack of ``most``, the number of objects.
+    """
+    wider = (stats.t.ppf(0.975, n_units - 1) / stats.norm.ppf(0.975)) ** 2
+    n = 1 / (1 / most + wider * (1 / n - 1 / most))
     if x in (0.0, 1.0):
         room = 1 - 0.05 ** (1 / n)  # the rule of three: about 3 / n
         return max(0.0, x - room), min(1.0, x + room)
@@ -283,7 +287,7 @@ def test_few_errors_are_few_and_the_exception(n_error: int, tried: int, few: boo
     assert plain.method == "bootse-t-logit"
     if few:
         # The replicates hardly vary: there are not more trials than objects.
-        assert (found.low, found.high) == pytest.approx(jeffreys(0.97, tried, 40), abs=1e-12)
+        assert (found.low, found.high) == pytest.approx(jeffreys(0.97, tried, 40, tried), abs=1e-12)
 
 
 @pytest.mark.parametrize("n_error", [1, 2, 4])
@@ -298,10 +302,10 @@ def test_few_errors_count_what_is_assumed_as_far_as_their_clustering_is_unknown(
     found = one(theta, replicates, support)
     error = np.std(replicates, ddof=1) * math.sqrt(30 / 29)
     worth = min(theta * (1 - theta) / error**2, 120)
-    # The design effect of 4 objects whose errors correlate by 0.3.
-    assumed, unknown = 120 / (1 + 3 * 0.3), 1 - n_error / 5
+    # The design effect of 4 objects whose errors correlate by 0.25.
+    assumed, unknown = 120 / (1 + 3 * 0.25), 1 - n_error / 5
     n = min(worth, 1 / ((1 - unknown) / worth + unknown / assumed))
-    assert (found.low, found.high) == pytest.approx(jeffreys(theta, n, 30), abs=1e-12)
+    assert (found.low, found.high) == pytest.approx(jeffreys(theta, n, 30, 120), abs=1e-12)
     assert found.low < theta < found.high
 
 
@@ -330,14 +334,17 @@ def test_errors_of_several_objects_never_raise_the_lower_bound_far() -> None:
         assert max(np.diff(lows)) < most, (n_units, size, lows)
 
 
-def test_a_biased_estimate_reaches_further_to_where_the_truth_lies() -> None:
-    for shift in (0.02, -0.02):
-        replicates = sample(0.6 + shift, 0.05)
-        plain = one(0.6, replicates, Support(30))
-        further = one(0.6, replicates, Support(30, biased=True))
-        reach = 2 * (replicates.mean() - 0.6) / (0.6 * 0.4)
-        low, high = logit(plain.low) - max(reach, 0), logit(plain.high) - min(reach, 0)
-        assert (logit(further.low), logit(further.high)) == pytest.approx((low, high))
+@pytest.mark.parametrize("times", [1.0, 2.0])
+@pytest.mark.parametrize("shift", [0.02, -0.02])
+def test_a_biased_estimate_reaches_further_to_where_the_truth_lies(
+    shift: float, times: float
+) -> None:
+    replicates = sample(0.6 + shift, 0.05)
+    plain = one(0.6, replicates, Support(30))
+    further = one(0.6, replicates, Support(30, reach=times))
+    reach = times * (replicates.mean() - 0.6) / (0.6 * 0.4)
+    low, high = logit(plain.low) - max(reach, 0), logit(plain.high) - min(reach, 0)
+    assert (logit(further.low), logit(further.high)) == pytest.approx((low, high))
 
 
 def bernoulli(n_error: int, n: int = 40) -> np.ndarray:
@@ -358,16 +365,21 @@ def test_one_error_more_moves_the_bounds_down_and_never_far() -> None:
     assert (steps > -0.055).all()  # an error is worth 0.025
 
 
-def test_few_events_have_the_exact_poisson_interval() -> None:
-    """With many units t is z, and three units with one event each are three events."""
-    n = 100_000
-    support = Support(n, n_error=3, n_trials=3, event=1 / n)
+def test_few_events_have_jeffreys_interval_of_a_poisson_number() -> None:
+    """Three units with one event each are three events, which t for z does not change."""
+    n = 50
+    support = Support(n, n_error=3, n_trials=3, event=1 / n, single=1 / n)
     error = math.sqrt(3) / n
     replicates = 3 / n + error * np.random.default_rng(5).standard_normal(4000)
     replicates = 3 / n + (replicates - replicates.mean()) * error / replicates.std(ddof=1)
     found = one(3 / n, replicates, support, bounds=(0.0, math.inf))
-    events = stats.chi2.ppf([0.025, 0.975], [6, 8]) / 2  # Garwood: 0.619 and 8.767 of 3
-    assert (found.low * n, found.high * n) == pytest.approx(tuple(events), rel=1e-3)
+    error = replicates.std(ddof=1) * math.sqrt(n / (n - 1))
+    wider = (stats.t.ppf(0.975, n - 1) / stats.norm.ppf(0.975)) ** 2
+    size = 1 / n + wider * (error**2 * n / 3 - 1 / n)
+    events = stats.gamma.ppf([0.025, 0.975], 3 / n / size + 0.5) * size
+    assert (found.low, found.high) == pytest.approx(tuple(events))
+    # 3 independent events: 0.845 to 8.006.
+    assert (found.low * n, found.high * n) == pytest.approx((0.845, 8.006), rel=0.03)
     assert (found.method, found.flags) == ("poisson-t", ("few_errors",))
 
 
@@ -376,7 +388,31 @@ def test_no_event_leaves_room_for_some() -> None:
     found = one(0.0, np.zeros(2000), support, bounds=(0.0, math.inf))
     wider = (stats.t.ppf(0.975, 29) / stats.norm.ppf(0.975)) ** 2
     assert (found.low, found.method) == (0.0, "poisson-t")
-    assert found.high == pytest.approx(-math.log(0.025) / 30 * wider)
+    assert found.high == pytest.approx(-math.log(0.05) / 30 * wider)
+    # One event is one event: nothing about its size is estimated.
+    exact = replace(support, single=1 / 30)
+    found = one(0.0, np.zeros(2000), exact, bounds=(0.0, math.inf))
+    assert found.high == pytest.approx(-math.log(0.05) / 30)
+
+
+def test_a_sum_of_costs_counts_events_and_ends_at_its_bound() -> None:
+    """A false alarm of 40 patients costs half a reference of 40 at most, if nothing shows more."""
+    support = Support(40, n_error=0, n_trials=40, event=0.5 / 40)
+    found = one(0.0, np.zeros(2000), support)
+    wider = (stats.t.ppf(0.975, 39) / stats.norm.ppf(0.975)) ** 2
+    assert (found.low, found.method, found.flags) == (0.0, "gamma-t", ("few_errors",))
+    assert found.high == pytest.approx(-math.log(0.025) * 0.5 / 40)
+    # Three cheap errors: the bound is that with one of the assumed cost more.
+    replicates = sample(0.01, 0.004)
+    found = one(0.01, replicates, replace(support, n_error=3))
+    error = np.std(replicates, ddof=1) * math.sqrt(40 / 39)
+    size = max(error**2 / 0.01, 0.6 * error**2 / 0.01 + 0.4 * 0.5 / 40) * wider
+    above = (0.01 * size + (0.5 / 40) ** 2) / (0.01 + 0.5 / 40)
+    high = above * stats.gamma.ppf(0.975, (0.01 + 0.5 / 40) / above)
+    low = size * stats.gamma.ppf(0.025, 0.01 / size)
+    assert (found.low, found.high) == pytest.approx((low, high))
+    found = one(0.9, np.where(np.arange(2000) % 9 == 0, 1.0, 0.9), replace(support, event=0.5))
+    assert found.low < 0.9 < found.high == 1.0
 
 
 @pytest.mark.parametrize("n_error", range(1, 12))

@@ -52,8 +52,9 @@ if TYPE_CHECKING:
     from calipers.results.requirements import Outcome, Requirements
 
 # 1: version 0.1, with bounds on error-free units near perfection; 2: Wilson's interval there; 3:
-# Jeffreys' interval there, AP over thresholds reaches further down, none of width 0.
-INTERVAL_RULES = 3
+# Jeffreys' interval there, AP over thresholds reaches further down, none of width 0; 4: Jeffreys'
+# interval of rates too, t only for what clustering adds, gains have the gamma interval.
+INTERVAL_RULES = 4
 ONE_ALARM = "FROC@1"
 ALARMS = "FP/image"
 

@@ -133,8 +133,11 @@ class Facts:
     # names of means over thresholds and of graded scores: few units in error do not make their
     # spread unknown
     graded: frozenset[str] = frozenset()
-    # names that are too high or too low on average, by more than bootstrap replicates show
-    biased: frozenset[str] = frozenset()
+    # names that are biased by more than bootstrap replicates show, and how many times the
+    # bootstrap's bias their intervals reach further
+    bias_reach: Mapping[str, float] = field(default_factory=dict)
+    # names that are sums of what errors cost, and what a lone error may cost, in references
+    error_costs: Mapping[str, float] = field(default_factory=dict)
     higher_is_better: bool = True
     costs: frozenset[str] = frozenset()  # names of which less is better, though more of the others
     per_class: bool = True

@@ -94,6 +94,15 @@ SLOTS = {"cls": 1, "loc": 2, "both": 3, "dup": 4, "bkg": 5, "fp": 6, "empty": 7,
 
 OPTIONS = ("gain", "count", "criterion", "background", "foreground", "max_dets")
 FROM_PROTOCOL = ("score_cut", "ties", "matching")
+# Errors that are false alarms and nothing else; mending them only removes predictions.
+FALSE_ALARMS = ("both", "dup", "bkg", "fp", "empty")
+# What one error costs at most, in references. A reference that is not found costs 1 / n of the
+# recall; a false alarm 1 / n of the precision of all hits below it, which are half of them if it
+# may have any rank.
+COST_OF_REFERENCE, COST_OF_ALARM = 1.0, 0.5
+# How far intervals reach beyond the bootstrap's bias: see docs/validation/coverage.md, where 1 was
+# compared with 0 and 2.
+BIAS_REACH = 1.0
 RANGES = {"gain": (0.0, 1.0), "count": (0.0, float("inf"))}
 FAMILIES = {"dAP": ("gain", GAINS), "errors": ("count", COUNTS)}
 
@@ -477,8 +486,13 @@ class ErrorTypes:
         self.plans = tuple(plans)
         self.quantities = tuple(_quantity(plan) for plan in plans)
         names_of: dict[str, list[str]] = {"gain": [], "count": []}
+        costs = {}
         for plan, quantity in zip(plans, self.quantities):
             names_of[quantity.what].append(plan.name)
+            if quantity.what == "gain":
+                costs[plan.name] = COST_OF_REFERENCE
+                if quantity.of in FALSE_ALARMS:
+                    costs[plan.name] = COST_OF_ALARM
         self.facts = replace(
             self.facts,
             names=tuple(plan.name for plan in plans),
@@ -486,7 +500,8 @@ class ErrorTypes:
             ids=tuple(f"error-types.{one.what}.{one.of}@1" for one in self.quantities),
             per_class=self.recipe.within_class,
             class_means=frozenset(names_of["gain"]),
-            biased=frozenset(names_of["gain"]),
+            bias_reach=dict.fromkeys(names_of["gain"], BIAS_REACH),
+            error_costs=costs,
             rough=frozenset(names_of["gain"]),
             whole=frozenset(names_of["count"]),
         )

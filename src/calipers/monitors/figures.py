@@ -521,7 +521,9 @@ def band(result: MonitorEvaluation) -> str:
 
 def _omitted_note(result: MonitorEvaluation, names: Sequence[str]) -> str:
     n = len(result.monitors)
-    return f"The {len(names)} best of {n} monitors." if len(names) < n else ""
+    if len(names) == n:
+        return ""
+    return f"The {len(names)} of {n} monitors with the highest AUROC."
 
 
 def _paradigms(result: MonitorEvaluation) -> tuple[str, ...]:

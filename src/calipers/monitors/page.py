@@ -235,7 +235,7 @@ def monitors_page(
         The scope with the names of the cohort, by which images are found.
     """
     title = TITLES[len(result.monitors) > 1]
-    labels_title = "Which monitor is best under which labels?"
+    labels_title = "Which monitor has the highest AUROC under which labels?"
     if result.disagreement is not None:
         labels_title = "Do OOD labels stand for failures?"
     rows = table_block(rows_table(result), MOST_ROWS, all_in=ROWS)
@@ -327,7 +327,8 @@ def numbers_part(result: MonitorEvaluation) -> str:
     notes = []
     if len(names) < len(result.monitors):
         notes.append(
-            f"The {len(names)} best of {len(result.monitors)} monitors; {DOCUMENT} has all."
+            f"The {len(names)} of {len(result.monitors)} monitors with the highest AUROC; "
+            f"{DOCUMENT} has all."
         )
     for name in names:
         notes.append(f"{name}: {threshold_text(result.thresholds[name], others_of(result))}.")
@@ -356,7 +357,10 @@ def outcomes_part(result: MonitorEvaluation) -> str:
     """Return for every leading monitor what it accepts and rejects, and where its scores lie."""
     note = ""
     if len(result.monitors) > MOST_FIGURE_MONITORS:
-        note = f"Figures of the {MOST_FIGURE_MONITORS} best of {len(result.monitors)} monitors."
+        note = (
+            f"Figures of the {MOST_FIGURE_MONITORS} of {len(result.monitors)} monitors with the "
+            "highest AUROC."
+        )
     rows = [paragraph(note, "note")]
     for k, name in enumerate(leading(result, MOST_FIGURE_MONITORS)):
         blocks = []
@@ -371,15 +375,15 @@ def outcomes_part(result: MonitorEvaluation) -> str:
 
 
 def labels_part(result: MonitorEvaluation) -> str:
-    """Return how far OOD labels stand for failures, and which monitor is best under which
-    labels.
+    """Return how far OOD labels stand for failures, and which monitor has the highest
+    AUROC under which labels.
     """
     blocks = _figure_blocks(result, _has(result, "ranking"))
     if result.disagreement is not None:
         both = table_block(labels_table(result)) + table_block(shares_table(result))
         blocks.insert(0, f"<div>{both}</div>")
     order = table_block(order_table(result), all_in=DOCUMENT)
-    return in_pairs(blocks) + (details("Best monitor at every tau", order) if order else "")
+    return in_pairs(blocks) + (details("Highest AUROC at every tau", order) if order else "")
 
 
 def tau_part(result: MonitorEvaluation) -> str:

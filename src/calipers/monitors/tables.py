@@ -275,12 +275,12 @@ def order_table(result: MonitorEvaluation) -> Table:
     return Table(
         (
             "labels",
-            "best",
+            "highest AUROC",
             "order (AUROC)",
-            "share of replicates in which the most frequent winner is first",
+            "largest share of replicates with one monitor first (no probability)",
         ),
         tuple(rows),
-        title="Best monitor by labels",
+        title="Highest AUROC by labels",
         name="table-order",
         kinds=("name", "text", "text", "share"),
     )

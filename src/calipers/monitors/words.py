@@ -484,7 +484,7 @@ def _of_order(result: MonitorEvaluation) -> Iterator[str]:
     if len(ranking.swept) > 1:
         wins = sorted(ranking.wins.items(), key=lambda pair: -pair[1])
         counts = ", ".join(f"{name} at {n}" for name, n in wins if n)
-        yield f"Best by AUROC over {len(ranking.swept)} values of tau: {counts}."
+        yield f"Highest AUROC over {len(ranking.swept)} values of tau: {counts}."
 
 
 def _lead(result: MonitorEvaluation, first: str) -> str:

@@ -256,9 +256,10 @@ def _certainty(page: Context, cite: _Citations) -> Iterator[str]:
     if any("few_errors" in row.estimate.flags for row in ev.rows):
         yield (
             f"Where few {units} had an error, or nearly all, the interval is Jeffreys' interval "
-            "(of rates: the exact Poisson interval) with as many trials as the bootstrap standard "
-            "error is worth; without an error, errors within one of the "
-            f"{units} are assumed to correlate by {ASSUMED_LIKENESS:g}."
+            "(of rates: that of a Poisson number; of gains of AP: the gamma interval of Fay and "
+            "Feuer) with as many trials as the bootstrap standard error is worth; without an "
+            f"error, errors within one of the {units} are assumed to correlate by "
+            f"{ASSUMED_LIKENESS:g}."
         )
     if any(row.estimate.method == "clopper-pearson-units" for row in ev.rows):
         yield (

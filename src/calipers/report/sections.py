@@ -156,7 +156,7 @@ def curves_section(page: Context) -> str:
     models = ev.leading(MOST_LINES)
     n_omitted = len(ev.models) - len(models)
     note = (
-        f"The {len(models)} leading models; {n_omitted} more are in the tables."
+        f"The first {len(models)} models by {ev.headline[0]}; {n_omitted} more are in the tables."
         if n_omitted
         else ""
     )
@@ -338,7 +338,9 @@ def errors_section(page: Context) -> str:
     models = ev.leading(MOST_MODELS)
     blocks = page.blocks("fig-error-", "fig-fates", "fig-overlaps", "fig-scores-")
     n_omitted = len(ev.models) - len(models)
-    note = f"The {len(models)} leading models of {len(ev.models)}." if n_omitted else ""
+    note = ""
+    if n_omitted:
+        note = f"The first {len(models)} of {len(ev.models)} models by {ev.headline[0]}."
     return (
         introduction(ev)
         + paragraph(note, "note")

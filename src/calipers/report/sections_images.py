@@ -64,7 +64,8 @@ def maps_section(page: Context) -> str:
     n_omitted = len(ev.models) - len(models)
     note = ""
     if n_omitted:
-        note = f"The {len(models)} leading models; {n_omitted} more are in the tables."
+        note = f"The first {len(models)} models by {ev.headline[0]}; "
+        note += f"{n_omitted} more are in the tables."
     behind = table_block(_behind(ev))
     pair = f'<div class="pair">{blocks}</div>' if blocks else ""
     levels = paragraph(WHY_LEVELS) if "fig-levels" in page.figures else ""
@@ -156,7 +157,9 @@ def section(page: Context) -> str:
     if page.objects is None:
         return ""
     models = ev.leading(MOST_MODELS)
-    note = f" of the {len(models)} leading models" if len(models) < len(ev.models) else ""
+    note = ""
+    if len(models) < len(ev.models):
+        note = f" of the first {len(models)} by {ev.headline[0]}"
     rule = hit_rule(ev.protocol.matching)
     words = (
         f"Per model{note}, up to {MOST_OBJECTS} of "

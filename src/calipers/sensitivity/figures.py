@@ -463,7 +463,7 @@ def ranks(result: Multiverse) -> Blob:
     low, high = np.quantile(result.ranks, SPAN, axis=0).tolist()
     share, n = percent_text(result.wins[first]), len(result.each)
     return Blob(
-        f"{short_name(first)} wins most often, in {share} of {n} configurations",
+        f"{short_name(first)} most often has the best value, in {share} of {n} configurations",
         tuple(result.models[m] for m in order),
         _shares(result.values)[order],
         tuple(np.median(result.ranks, axis=0)[order].tolist()),
@@ -591,11 +591,11 @@ def _levels_title(result: Multiverse) -> str:
             if move > largest:
                 largest, furthest = move, (choice, level, model, share)
     if furthest is None:
-        return "No single choice changes who wins"
+        return "No single choice changes which model has the best value"
     choice, level, model, share = furthest
     return (
-        f"With {choice_text(choice, level)}, {short_name(model)} wins {percent_text(share)} of the "
-        f"configurations; in all, {percent_text(result.wins[model])}"
+        f"With {choice_text(choice, level)}, {short_name(model)} has the best value in "
+        f"{percent_text(share)} of the configurations; in all, {percent_text(result.wins[model])}"
     )
 
 

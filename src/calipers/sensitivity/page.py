@@ -107,7 +107,7 @@ def multiverse_page(result: Multiverse, command: Sequence[str] = ()) -> str:
     """Return the page as HTML; every text is escaped."""
     parts = [
         ("figures", "Figures", figures(result)),
-        ("levels", "Which model wins where", levels_block(result)),
+        ("levels", "Which model has the best value where", levels_block(result)),
         ("methods", "Methods", _methods(result)),
         ("reproduce", "Reproduce", reproduce_block(command)),
     ]

@@ -72,7 +72,9 @@ class Flip:
     def __str__(self) -> str:
         changes = " and ".join(change_text(name, *pair) for name, pair in self.changed.items())
         first, second = self.turned
-        return f"with {changes}, {self.worse} ({second:.3f}) beats {self.better} ({first:.3f})"
+        return (
+            f"with {changes}, {self.worse} ({second:.3f}) is ahead of {self.better} ({first:.3f})"
+        )
 
 
 @dataclass(frozen=True)
@@ -241,13 +243,14 @@ class Multiverse(Document):
         won, n = self._share_won(self.winner), len(self.each)
         base = configuration_label(self.each[self.base])
         sentences = [
-            f"{self.winner} is best under the base ({base}), and in {won} of {n} configurations."
+            f"{self.winner} has the best value under the base ({base}), and in {won} of {n} "
+            "configurations."
         ]
         rivals = [m for m in self.models if m != self.winner and self.wins[m] > 0]
         rivals.sort(key=lambda model: -self.wins[model])
         if rivals:
             shares = ", ".join(f"{model} in {self._share_won(model)}" for model in rivals)
-            sentences.append(f"Other winners: {shares}.")
+            sentences.append(f"Other models with the best value: {shares}.")
         top = [(name, share) for name, share in self.explained.items() if share >= 0.01][:3]
         if top:
             parts = ", ".join(f"{choice_name(name)} {percent_text(share)}" for name, share in top)
@@ -294,8 +297,8 @@ class Multiverse(Document):
             return []
         k = int(np.argmax(robust.leads))
         return [
-            f"Resampled by {robust.unit} (n = {robust.n_units}), {self.models[k]} wins most "
-            f"configurations in {percent_text(robust.leads[k])} of {robust.replicates} bootstrap "
+            f"Resampled by {robust.unit} (n = {robust.n_units}), {self.models[k]} most often has "
+            f"the best value in {percent_text(robust.leads[k])} of {robust.replicates} bootstrap "
             "samples, which is no probability of being better; brackets are "
             f"{level_text(robust.level)} percentile intervals."
         ]

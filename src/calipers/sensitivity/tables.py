@@ -41,7 +41,7 @@ def levels_table(result: Multiverse, *, silent: bool = True) -> Table:
     return Table(
         ("choice", "value", *result.models, "configurations"),
         tuple(rows),
-        title="Share of configurations that each model wins",
+        title="Share of configurations in which each model has the best value",
         summary=(("all", "", *means, len(result.each)),),
         name="table-levels",
         kinds=("name", "name", *same_kind("share", len(result.models)), "count"),

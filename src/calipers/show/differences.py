@@ -123,7 +123,7 @@ def _ranked_by(method: str, where: str) -> str:
     if method == "data-set":
         return where
     if method == "test-then-rank":
-        return f"wins in {where}"
+        return f"tests won in {where}"
     first, _, second = method.partition("-then-")
     return f"{second} rank in {where}" if first == "rank" else f"{first} of {where}"
 

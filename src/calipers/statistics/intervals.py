@@ -12,11 +12,13 @@ Rules that come first: no interval for fewer than 5 units, or where more than 5 
 are undefined. Where errors are few (fewer than 5 units have one, and at most a third of them; or
 more than 5 % of the replicates lie on a bound) no spread of replicates can be trusted, and the
 form for few errors takes over. For a share it is Jeffreys' interval with an effective number of
-trials, ``n = x (1 - x) / s^2`` for the standard error s; for a rate the exact Poisson interval with
-an effective number of events. On a bound s is 0, and n is what as many objects in as many units are
-worth if errors are alike in a unit to a degree of `ASSUMED_LIKENESS`; from there on n approaches
-what s says, because the first errors show little of how errors cluster (`_unknown_clustering`). The
-interval always holds its value.
+trials, ``n = x (1 - x) / s^2`` for the standard error s; for a rate Jeffreys' interval of a Poisson
+number with an effective number of events; for a sum of what errors cost the gamma interval of such
+sums. On a bound s is 0, and n is what as many objects in as many units are worth if errors are
+alike in a unit to a degree of `ASSUMED_LIKENESS`; from there on n approaches what s says, because
+the first errors show little of how errors cluster (`_unknown_clustering`). What independent objects
+would vary is known; t stands for z only in what clustering adds to it (`_widened`). The interval
+always holds its value.
 
 `statistics.estimates` and `statistics.comparison` call `intervals`; `Interval.around` makes the
 `Estimate` that tables and reports show.
@@ -34,7 +36,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, Flags
+from calipers.arrays import F64
 from calipers.errors import UsageError, did_you_mean, real, whole
 from calipers.registry import INTERVALS
 from calipers.results.estimate import ASSUMED_LIKENESS, Estimate, PopulatedMean
@@ -52,10 +54,6 @@ MOST_IN_ERROR = 1 / 3
 FEWEST_REPLICATES, MOST_REPLICATES = 100, 10_000_000
 MOST_UNDEFINED = 0.05  # of the replicates
 MOST_ON_BOUND = 0.05  # of the replicates
-# How far an interval reaches beyond the bootstrap's bias of a biased estimate. AP over thresholds
-# was 1.5 to 4.4 times as biased as its replicates in 15 simulated designs; intervals covered it in
-# .84 to .93 of the cases without this, in .92 to .97 with it.
-BIAS_REACH = 2.0
 BATCHES = 10  # for the Monte-Carlo error of a bound
 # of a metric; pycocotools' epsilon makes a perfect average precision a little less than 1
 ROUNDING = 1e-12
@@ -157,11 +155,12 @@ class Support:
     freedom: int | None = None
     # objects that a share is of, or events that a rate counts: there is no more to learn from
     n_trials: float | None = None
-    # value of a rate if one unit had one event in each of its images; None: it counts no events
+    # what one event and those likely to come with it add; None: the value counts no events
     event: float | None = None
+    single: float = 0.0  # the least that one event adds, if that is known
     # variance that the replicates do not show, as where rare classes enter a mean
     hidden: float = 0.0
-    biased: bool = False  # the estimate is biased by more than its replicates show
+    reach: float = 0.0  # how far the interval reaches beyond the bootstrap's bias
 
     @property
     def df(self) -> int:
@@ -360,8 +359,8 @@ class BootstrapSample:
             return studentized(self, *errors)
         freedom = np.array([entry.df for entry in support])
         hidden = np.array([entry.hidden for entry in support])
-        biased = np.array([entry.biased for entry in support])
-        return boot_se_t(self, n_units, freedom, hidden, biased)
+        reach = np.array([entry.reach for entry in support])
+        return boot_se_t(self, n_units, freedom, hidden, reach)
 
 
 def boot_se_t(
@@ -369,13 +368,13 @@ def boot_se_t(
     n_units: NDArray[np.int64],
     freedom: NDArray[np.int64] | None = None,
     hidden: F64 | float = 0.0,
-    biased: Flags | bool = False,
+    reach: F64 | float = 0.0,
 ) -> IntervalBounds:
     """Return the t interval with the bootstrap's standard error, on the scale of the metric.
 
     Draws inside a stratum of n units vary by ``(n - 1) / n`` too little, over H strata by about
-    ``(K - H) / K``. ``hidden`` is variance that the replicates do not show. Of an estimate that is
-    ``biased`` the interval reaches further to where the truth then lies: see `BIAS_REACH`.
+    ``(K - H) / K``. ``hidden`` is variance that the replicates do not show. Of a biased estimate,
+    the interval reaches further to where the truth then lies: ``reach`` times the bootstrap's bias.
     """
     scale = MetricScale.of(sample.bounds)
     df = np.maximum(n_units - 1 if freedom is None else freedom, 1)
@@ -385,7 +384,7 @@ def boot_se_t(
     def limits(rows: F64) -> tuple[F64, F64]:
         mean, sd = _moments(rows, np.isnan(rows))
         half = np.hypot(factor * sd, t * np.sqrt(hidden))
-        bias = np.where(biased, BIAS_REACH * (mean - sample.theta), 0.0)
+        bias = np.where(reach > 0, reach * (mean - sample.theta), 0.0)
         below, above = half + np.maximum(bias, 0.0), half + np.maximum(-bias, 0.0)
         return scale.around(sample.theta, below)[0], scale.around(sample.theta, above)[1]
 
@@ -393,10 +392,10 @@ def boot_se_t(
 
 
 def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> IntervalBounds:
-    """Return the form for few errors: Jeffreys' interval of shares, the exact one of rates.
+    """Return the form for few errors: Jeffreys' interval of shares and rates, gamma of costs.
 
     Both count as many trials or events as the standard error is worth, fewer if few units are in
-    error, and use t for z; see the top of this file.
+    error; see the top of this file.
     """
     n_units = np.array([entry.n_units for entry in support])
     df = np.maximum(np.array([entry.df for entry in support]), 1)
@@ -405,25 +404,32 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
     trials = np.array([np.inf if e.n_trials is None else e.n_trials for e in support])
     most = np.maximum(trials, tried)
     events = np.array([NAN if entry.event is None else entry.event for entry in support])
+    singles = np.array([entry.single for entry in support])
     unknown = _unknown_clustering(sample, support)
-    t = _t(df, sample.level)
-    z = normal_quantile(sample.level)
-    is_rate = math.isinf(sample.bounds[1])
+    ratio = _t(df, sample.level) / normal_quantile(sample.level)
     low_bound, high_bound = sample.bounds
-    width = 1.0 if is_rate else high_bound - low_bound
+    is_rate = math.isinf(high_bound)
+    # A rate, or a sum of costs that ends at a bound.
+    counts_events = is_rate or not np.isnan(events).any()
+    width = 1.0 if counts_events else high_bound - low_bound
     x = (sample.theta - low_bound) / width
 
     def limits(rows: F64) -> tuple[F64, F64]:
         spread = np.sqrt(n_units / df) * _moments(rows, np.isnan(rows))[1]
         error = np.hypot(spread, np.sqrt(hidden)) / width
-        if is_rate:
-            return _poisson(x, error, (most, events, unknown), (t / z, sample.level))
-        # t for z: fewer degrees of freedom are worth fewer trials.
-        trials_of_x = _trials(x * (1 - x), error, (most, tried), unknown) / (t / z) ** 2
+        if counts_events:
+            size = _widened(_event_size(x, error, (most, events), unknown), singles, ratio)
+            if is_rate:
+                return _poisson(x, size, sample.level)
+            low, high = _gamma(x, size, events, sample.level)
+            return low, np.minimum(high, high_bound)
+        trials_of_x = _trials(x * (1 - x), error, (most, tried), unknown)
+        trials_of_x = 1.0 / _widened(1.0 / trials_of_x, 1.0 / most, ratio)
         low, high = _jeffreys(x, trials_of_x, sample.level)
         return low_bound + width * low, low_bound + width * high
 
-    method = "poisson-t" if is_rate else "jeffreys-t"
+    method = "gamma-t" if counts_events else "jeffreys-t"
+    method = "poisson-t" if is_rate else method
     return _limits(method, sample.replicates, limits, apart=sample.apart)
 
 
@@ -442,6 +448,14 @@ def _trials(variance: F64, error: F64, support: tuple[F64, F64], unknown: F64) -
         of_errors = np.where(unknown < 1, (1 - unknown) / worth, 0.0)
         mixed = 1.0 / (of_errors + unknown / assumed)
         return np.asarray(np.where(unknown < 1, np.minimum(mixed, worth), mixed))
+
+
+def _widened(of_one: F64, least: F64, ratio: F64) -> F64:
+    """Return the variance of one trial, or the size of one event, as large as t for z makes it.
+
+    ``least`` is what independent objects have; only what clustering adds to it is estimated.
+    """
+    return np.asarray(least + ratio**2 * np.maximum(of_one - least, 0.0))
 
 
 def assumed_effect(size: F64 | float) -> F64:
@@ -484,32 +498,45 @@ def _lower_share(errors: F64, n: F64, level: float) -> F64:
     return np.asarray(np.where(errors < 1, (1 - errors) * faultless + errors * bound, bound))
 
 
-def _poisson(
-    x: F64, error: F64, support: tuple[F64, F64, F64], scale: tuple[F64, float]
-) -> tuple[F64, F64]:
-    """Return exact Poisson intervals of rates (Garwood 1936) with the standard errors ``error``.
+def _event_size(x: F64, error: F64, support: tuple[F64, F64], unknown: F64) -> F64:
+    """Return what one event adds to rates x, as their standard errors say: the variance over x.
 
-    Parameters
-    ----------
-    support
-        Most events that there can be, the rate that is one event per unit, and how far the
-        clustering of events is unknown.
-    scale
-        t / z, by whose square there are fewer events, and the level.
+    As far as clustering is ``unknown`` it is assumed, which never makes events smaller. ``support``
+    has the most events that there can be, and what one adds where nothing shows it.
     """
-    most, event, unknown = support
-    ratio, level = scale
-    gammaincinv, tail = special().gammaincinv, (1 - level) / 2
+    most, event = support
     with np.errstate(divide="ignore", invalid="ignore"):
-        # The rate of one event, which is the inverse of how much was watched.
-        single = np.maximum(np.where(x > 0, error**2 / x, event), np.where(x > 0, x / most, 0.0))
-        mixed = (1 - unknown) * single + unknown * event
-        unit = np.where(np.isnan(event), single, np.maximum(single, mixed))
-        unit = np.where(unknown < 1, unit, mixed) * ratio**2
-        number = x / unit
-        low = np.where(x > 0, unit * gammaincinv(number, tail), 0.0)
-        high = unit * gammaincinv(number + 1, 1 - tail)
-    return np.minimum(low, x), np.maximum(high, x)
+        size = np.maximum(np.where(x > 0, error**2 / x, event), np.where(x > 0, x / most, 0.0))
+        mixed = (1 - unknown) * size + unknown * event
+        larger = np.where(np.isnan(event), size, np.maximum(size, mixed))
+        return np.asarray(np.where(unknown < 1, larger, mixed))
+
+
+def _poisson(x: F64, size: F64, level: float) -> tuple[F64, F64]:
+    """Return Jeffreys' interval of Poisson rates x, to which every event adds its size; it holds x.
+
+    Without an event its bound would be too bold. There it is the mid-p bound, ``-log(1 - level)``
+    events, which is the rule of three at 95 %; from there it goes evenly to that of one event.
+    """
+    gammaincinv, tail = special().gammaincinv, (1 - level) / 2
+    number = x / size
+    low = np.where(x > 0, gammaincinv(number + 0.5, tail), 0.0)
+    high = gammaincinv(np.maximum(number, 1.0) + 0.5, 1 - tail)
+    high = np.where(number < 1, (1 - number) * -math.log(1 - level) + number * high, high)
+    return np.minimum(size * low, x), np.maximum(size * high, x)
+
+
+def _gamma(x: F64, size: F64, event: F64, level: float) -> tuple[F64, F64]:
+    """Return intervals of sums x of costs that differ, where one error costs ``size`` on average.
+
+    The gamma interval of Fay and Feuer (Stat Med 1997): the upper bound is that with an error more,
+    which costs ``event``, because the few that were seen may have been cheap by luck.
+    """
+    gammaincinv, tail = special().gammaincinv, (1 - level) / 2
+    low = np.where(x > 0, gammaincinv(np.where(x > 0, x / size, 1.0), tail), 0.0)
+    with_one = (x * size + event**2) / (x + event)
+    high = with_one * gammaincinv((x + event) / with_one, 1 - tail)
+    return np.minimum(size * low, x), np.maximum(high, x)
 
 
 def bca(sample: BootstrapSample, jackknife: F64, n_units: NDArray[np.int64]) -> IntervalBounds:
@@ -752,7 +779,7 @@ def _moments(rows: F64, missing: NDArray[np.bool_]) -> tuple[F64, F64]:
 
 
 def variances(rows: F64) -> F64:
-    """Return the variance of every column of replicates, leaving out NaN."""
+    """Return the variance of every column, leaving out NaN."""
     return np.asarray(_moments(rows, np.isnan(rows))[1] ** 2)
 
 

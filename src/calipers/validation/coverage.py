@@ -2,8 +2,8 @@
 """Measure the coverage of all intervals, and write the table of the documentation.
 
 ``python -m calipers.validation.coverage --csv cells.csv`` runs all experiments, which takes about
-ten minutes on one core, and writes a row per cell; ``--page`` puts the tables between the two marks
-of ``docs/validation/coverage.md``. ``make coverage`` does both.
+ten minutes on one core (``--jobs 2`` uses two), and writes a row per cell; ``--page`` puts the
+tables between the two marks of ``docs/validation/coverage.md``. ``make coverage`` does both.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import csv
 import math
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -120,6 +121,23 @@ def _share(value: float) -> str:
     return f".{digits}" if digits else "0"
 
 
+def measured(only: str, effort: Effort, jobs: int = 1) -> Iterator[list[CoverageCell]]:
+    """Yield the cells of every experiment whose name contains ``only``, in their order."""
+    numbers = [at for at, experiment in enumerate(experiments()) if only in experiment.name]
+    if jobs == 1:
+        for at in numbers:
+            yield _cells(at, effort)
+        return
+    # Seeds are those of an experiment, so it does not matter which process runs it.
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(_cells, numbers, [effort] * len(numbers))
+
+
+def _cells(at: int, effort: Effort) -> list[CoverageCell]:
+    """Return the cells of one experiment, by its number: an experiment cannot be sent."""
+    return list(list(experiments())[at].cells(effort))
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Measure, show and write the table."""
     parser = argparse.ArgumentParser(
@@ -130,16 +148,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--extra", type=int, default=700, help="data sets without an interval")
     parser.add_argument("--seed", type=int, default=20_000)
     parser.add_argument("--only", default="", help="experiments whose name contains this")
+    parser.add_argument("--jobs", type=int, default=1, help="processes; the cells are the same")
     parser.add_argument("--csv", type=Path, help="write the cells here")
     parser.add_argument("--before", type=Path, help="cells of an earlier version, for the page")
     parser.add_argument("--page", type=Path, help="write the page of the documentation here")
     options = parser.parse_args(arguments)
     effort = Effort(options.simulations, options.replicates, options.extra, options.seed)
     cells: list[CoverageCell] = []
-    for experiment in experiments():
-        if options.only not in experiment.name:
-            continue
-        for cell in experiment.cells(effort):
+    for of_experiment in measured(options.only, effort, options.jobs):
+        for cell in of_experiment:
             cells.append(cell)
             sys.stdout.write(f"{cell}\n")
         sys.stdout.flush()
