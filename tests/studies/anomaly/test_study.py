@@ -146,7 +146,7 @@ def test_figures_and_tables_are_there(run: Run) -> None:
     assert [figure.name for figure in run.result.figures] == [f"figure-{k}" for k in range(1, 15)]
     assert all(figure.title and figure.caption and figure.panels for figure in run.result.figures)
     assert [table.name for table in run.result.appendix] == [f"table-{k}" for k in range(1, 10)]
-    heat = run.result.figures[9].panels[0]
+    heat = run.result.figures[10].panels[0]
     assert isinstance(heat, HeatMap)
     assert heat.y.names == METRICS
     assert len(heat.x.names) >= 7
