@@ -26,7 +26,13 @@ from calipers.studies.anomaly.data import (
     test_volumes,
     with_spheres,
 )
-from calipers.studies.anomaly.experiments import SEEN, SLICES, VOLUMES, has_object, samples_of
+from calipers.studies.anomaly.experiments import (
+    SEEN,
+    SLICES,
+    VOLUMES,
+    has_object,
+    samples_of,
+)
 from calipers.synthetic.demo import stream
 from calipers.synthetic.volumes import disc
 

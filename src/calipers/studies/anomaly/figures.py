@@ -20,30 +20,33 @@ from calipers.arrays import F32, Array, Flags
 from calipers.kernels import shapes
 from calipers.pictures.pixels import Pixels, encode
 from calipers.show.figures import MINUS, Axis, Bars, BoxMark, Curves, HeatMap, Line, Overlay, Ring
-from calipers.studies.anomaly.data import SETTINGS
-from calipers.studies.anomaly.experiments import (
-    ALPHA,
+from calipers.studies.anomaly.controlled import (
     AXES,
     CROWD_METRICS,
     CROWDS,
-    DESIRED_CHANGES,
     EXACT,
-    FAMILIES,
-    METRICS,
+    FAINT,
+    MODEL,
     MOVES,
+    STEEP,
+    TOUCHING,
+    Response,
+    example,
+)
+from calipers.studies.anomaly.data import SETTINGS
+from calipers.studies.anomaly.experiments import (
+    DESIRED_CHANGES,
     SEEN,
     SLICES,
-    TOUCHING,
     VIEWS,
     VOLUMES,
     AnomalyRun,
-    Response,
     agreement,
     count_desired_changes,
-    example,
     scorecard,
     tau_between,
 )
+from calipers.studies.anomaly.measures import ALPHA, FAMILIES, METRICS
 from calipers.studies.framework import StudyFigure
 
 # Trees, and patches that each is grown on.
@@ -53,7 +56,7 @@ LARGER = 6  # pixels per voxel; enlarged here because browsers blur when they en
 THRESHOLD = 0.5
 
 EXAMPLES = {
-    "a": (3.0, "(a) Three small objects found, large ones shrunk"),
+    "a": (3.0, "(a) Three small objects added, large ones shrunk"),
     "b": (1.4, "(b) Found too large"),
     "c": (3.0, "(c) Three false objects"),
     "d": (2.0, "(d) Two objects missed"),
@@ -70,11 +73,13 @@ def controlled_figures(run: AnomalyRun) -> tuple[StudyFigure, ...]:
         _experiment(
             run,
             "figure-3",
-            ("a",),
-            f"(a) The soft IoU sees small objects ({_ends(run, 'a', 'softIoU')}), AP does not "
-            f"({_ends(run, 'a', 'AP/dataset')})",
-            "Two large and four small objects. Small ones are found one after the other; the "
-            "large ones lose exactly as many of their outermost voxels as the small ones have.",
+            ("a", "a-fixed"),
+            f"(a) While small objects are found, AP goes from {_ends(run, 'a', 'AP/dataset')} and "
+            f"the soft IoU from {_ends(run, 'a', 'softIoU')}",
+            "First two rows: small objects are added to the references and found, and the large "
+            "ones, found too small from the beginning, lose as many voxels. Last two rows: two "
+            "large and four small objects throughout, of which the small ones are found one after "
+            "the other, while the large ones lose exactly as many of their outermost voxels.",
         ),
         _experiment(
             run,
@@ -87,10 +92,11 @@ def controlled_figures(run: AnomalyRun) -> tuple[StudyFigure, ...]:
         _experiment(
             run,
             "figure-5",
-            ("c",),
-            f"(c) False objects cost the soft IoU most: {_ends(run, 'c', 'softIoU')}, against AP "
+            ("c", "c-faint"),
+            f"(c) Sure false objects take the soft IoU from {_ends(run, 'c', 'softIoU')}, AP from "
             f"{_ends(run, 'c', 'AP/dataset')}",
-            "Four equal objects are found, and false ones of the same size. Dice at 5 % false "
+            "Four equal objects are found, and false ones of the same size: as sure as the others "
+            f"(first two rows), or with a score of {FAINT:g} (last two rows). Dice at 5 % false "
             "voxels ends where more than 5 % of the background is positive: then no threshold "
             "qualifies, and nothing counts as positive.",
         ),
@@ -114,6 +120,27 @@ def controlled_figures(run: AnomalyRun) -> tuple[StudyFigure, ...]:
             "One of four objects is missed in every sample, nothing is called falsely; samples "
             "without objects are added.",
         ),
+        _soft_maps(run),
+    )
+
+
+def _soft_maps(run: AnomalyRun) -> StudyFigure:
+    """Return the experiments on soft maps, in 2D."""
+    panels = []
+    for response in run.controlled.soft.values():
+        for family, names in FAMILIES.items():
+            title = f"({response.experiment}), soft: {family}"
+            x = Axis(AXES[response.experiment])
+            panels.append(Curves(title, x, Axis("value", 0.0, 1.0), _lines(response, names)))
+    low = float(run.controlled.soft["b"].values["AP/dataset"].min())
+    return StudyFigure(
+        "figure-9",
+        f"On soft maps AP of the data set stays at {low:.2f} or above whatever the size of objects",
+        "Experiments (a), (b) and (c) in 2D on maps whose scores fall with the distance from the "
+        f"centre of an object, 0.5 on its rim: 1 / (1 + (distance / radius)^{STEEP}). "
+        f"{run.controlled.samples} samples.",
+        tuple(panels),
+        rows=(3,) * len(run.controlled.soft),
     )
 
 
@@ -122,7 +149,7 @@ def looks(run: AnomalyRun) -> StudyFigure:
     panels = []
     for name, (strength, title) in EXAMPLES.items():
         sample = example(name, SETTINGS[0], strength, run.seed)
-        panels.append(picture(title, sample.labels, sample.maps[f"{strength:g}"]))
+        panels.append(picture(title, sample.labels, sample.maps[MODEL]))
     caption = (
         "One 2D sample of each experiment. White: references that are found; dotted yellow: "
         "missed ones; dashed orange: false alarms; green: positive voxels. All objects are discs "
@@ -246,7 +273,7 @@ def _maps(run: AnomalyRun) -> StudyFigure:
         "1000 voxels of normal volumes reaches a score of 0.5."
     )
     return StudyFigure(
-        "figure-9", "Algorithms fail in different ways", caption, panels, rows=(len(panels),)
+        "figure-10", "Algorithms fail in different ways", caption, panels, rows=(len(panels),)
     )
 
 
@@ -280,7 +307,7 @@ def _values(run: AnomalyRun) -> StudyFigure:
         f"on the right, each of their {bench.slices_seen} slices that hold a part of a sphere is "
         "a sample of its own."
     )
-    return StudyFigure("figure-10", title, caption, tuple(panels), rows=(2,))
+    return StudyFigure("figure-11", title, caption, tuple(panels), rows=(2,))
 
 
 def _between(run: AnomalyRun) -> StudyFigure:
@@ -303,7 +330,7 @@ def _between(run: AnomalyRun) -> StudyFigure:
         f"Kendall's tau-b over {len(run.benchmark.algorithms)} algorithms, whole volumes; 1 = "
         "the same order."
     )
-    return StudyFigure("figure-11", title, caption, (panel,), rows=(1,))
+    return StudyFigure("figure-12", title, caption, (panel,), rows=(1,))
 
 
 def _slice_choice(run: AnomalyRun) -> StudyFigure:
@@ -337,7 +364,7 @@ def _slice_choice(run: AnomalyRun) -> StudyFigure:
         "The raters of the paper saw only slices with an object. Right: the share of the false "
         "positive voxels (score 0.5 or more) that they would not have seen here."
     )
-    return StudyFigure("figure-12", title, caption, (orders, hidden_bars), rows=(2,))
+    return StudyFigure("figure-13", title, caption, (orders, hidden_bars), rows=(2,))
 
 
 def _people(run: AnomalyRun) -> StudyFigure:
@@ -361,7 +388,7 @@ def _people(run: AnomalyRun) -> StudyFigure:
         f"{tau[best]:.2f}"
     )
     caption = f"The ranking is that of {run.ranking.file}, {len(run.ranking.ranks)} algorithms."
-    return StudyFigure("figure-13", title, caption, tuple(panels), rows=(2,))
+    return StudyFigure("figure-14", title, caption, tuple(panels), rows=(2,))
 
 
 def picture(

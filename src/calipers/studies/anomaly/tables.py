@@ -8,23 +8,34 @@ from __future__ import annotations
 
 from calipers.show.table import Cell, Table
 from calipers.studies.anomaly.algorithms import ALGORITHMS
-from calipers.studies.anomaly.experiments import (
+from calipers.studies.anomaly.controlled import (
     CROWD_METRICS,
     CROWDS,
-    METRICS,
+    Response,
+    closed_form,
+)
+from calipers.studies.anomaly.experiments import (
     SEEN,
     SLICES,
     VIEWS,
     AnomalyRun,
-    Response,
     agreement,
-    closed_form,
 )
+from calipers.studies.anomaly.measures import METRICS
 
 
 def study_tables(run: AnomalyRun) -> tuple[Table, ...]:
     """Return all tables."""
-    return (_values(run), _orders(run), _algorithms(run), _theory(run))
+    return (_values(run), _orders(run), _algorithms(run), _theory(run), *_scans(run))
+
+
+def _scans(run: AnomalyRun) -> list[Table]:
+    """Return, for every experiment, in how many designs each sentence of the paper holds."""
+    tables = []
+    for k, (experiment, scan) in enumerate(run.controlled.scans.items(), start=5):
+        title = f"({experiment}) Sentences of the paper, over the choices that it leaves open"
+        tables.append(scan.table(f"table-{k}", title))
+    return tables
 
 
 def _values(run: AnomalyRun) -> Table:
