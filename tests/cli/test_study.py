@@ -36,7 +36,7 @@ def test_claims_are_printed_with_their_verdicts(calipers, made) -> None:
     said = calipers("study", "rodeo", "--seed", 5, "--quick", "--runs", 3)
     assert said.code == 0
     assert "- did not hold: c (section 3)" in said.out
-    assert said.out.splitlines()[-1].startswith("1 of 3 claims held")
+    assert said.out.splitlines()[-1].startswith("In this run 1 of 3 claims held")
     ((name, given),) = made
     assert (name, given["seed"], given["quick"], given["runs"]) == ("rodeo", 5, True, 3)
 

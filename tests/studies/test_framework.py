@@ -4,18 +4,23 @@ without NaN.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from calipers.errors import UsageError
 from calipers.show.figures import Axis, Curves, Line
+from calipers.studies import framework, open_choices
 from calipers.studies.framework import (
     STUDIES,
     VERDICTS,
     Claim,
+    ClaimJudgement,
+    Claims,
     Study,
     StudyFigure,
     StudyOptions,
@@ -23,6 +28,7 @@ from calipers.studies.framework import (
     load_study,
     run_study,
 )
+from calipers.studies.open_choices import ScanShare
 from studies.study_cases import small_result
 
 
@@ -42,10 +48,56 @@ def test_a_claim_has_one_of_four_verdicts(outcome, is_tested, verdict) -> None:
 
 
 def test_the_summary_counts_only_claims_that_were_tested() -> None:
-    said = "1 of 3 claims held, 1 held in part, 1 did not hold; 1 could not be tested."
+    said = "In this run 1 of 3 claims held, 1 in part, 1 did not; 1 could not be tested."
     assert small_result().summary() == said
     claims = small_result().claims[:1]
-    assert replace(small_result(), claims=claims).summary() == "1 of 1 claims held."
+    assert replace(small_result(), claims=claims).summary() == "In this run 1 of 1 claims held."
+    assert replace(small_result(), claims=()).summary() == "No claims."
+
+
+def test_the_summary_counts_apart_what_verdicts_rest_on() -> None:
+    held = small_result().claims[0]
+    claims = (
+        held,
+        replace(held, basis="printed"),
+        replace(held, basis="printed", outcome=None),
+        replace(held, basis="made"),
+        replace(held, basis="made", outcome=False),
+    )
+    result = replace(small_result(), claims=claims)
+    assert result.summary() == (
+        "In this run 1 of 1 claims held; 1 of 2 agree with the paper's own printed numbers only, 1 "
+        "in part; 1 of 2 were shown possible on made data, 1 did not."
+    )
+    assert result.counts("printed") == dict(zip(VERDICTS, (1, 1, 0, 0)))
+    assert result.as_dict()["counts"]["made"]["did not hold"] == 1
+
+
+def test_judges_say_what_they_rest_on_or_the_study_does() -> None:
+    claims: Claims[int] = Claims()
+
+    @claims.statement("a", "A.", "1")
+    def _(run: int) -> ClaimJudgement:
+        return ClaimJudgement(run > 0, "1")
+
+    @claims.statement("b", "B.", "1")
+    def _(run: int) -> ClaimJudgement:
+        return ClaimJudgement(run > 0, "1", basis="printed", share=ScanShare(3, 4))
+
+    judged = claims.judge_all(1, "made")
+    assert [claim.basis for claim in judged] == ["made", "printed"]
+    assert judged[1].as_dict()["share"] == {"held": 3, "total": 4}
+    assert [claim.basis for claim in claims.judge_all(1)] == ["run", "printed"]
+
+
+def test_the_hash_of_the_rules_is_in_the_result() -> None:
+    study = Study(
+        "made", "t", "c", (), lambda options, progress: small_result(), rules=("open_choices.py",)
+    )
+    (entry,) = study.rule_files()
+    content = Path(open_choices.__file__).read_bytes()
+    assert entry["sha256"] == hashlib.sha256(content).hexdigest()
+    assert replace(small_result(), rules=(entry,)).as_dict()["rules"] == [dict(entry)]
 
 
 def test_the_document_is_json_without_nan() -> None:
@@ -95,6 +147,8 @@ def test_options_that_a_study_cannot_follow_are_refused() -> None:
         (StudyOptions(data="x.csv"), "takes no data"),
         (StudyOptions(predictions={"a": "b"}), "takes no predictions"),
         (StudyOptions(runs=5), "takes no runs"),
+        (StudyOptions(train=True), "trains no networks"),
+        (StudyOptions(keep="folder"), "trains no networks"),
     ):
         with pytest.raises(UsageError, match=words):
             study.check(options)
@@ -102,6 +156,15 @@ def test_options_that_a_study_cannot_follow_are_refused() -> None:
         replace(study, takes=frozenset({"runs"})).check(StudyOptions(runs=1))
     with pytest.raises(UsageError):
         study.check(StudyOptions(seed=-1))
+
+
+def test_training_without_pytorch_says_what_to_install(monkeypatch) -> None:
+    monkeypatch.setattr(framework, "find_spec", lambda name: None)
+    takes = frozenset({"train"})
+    study = Study("made", "t", "c", (), lambda options, progress: small_result(), takes=takes)
+    study.check(StudyOptions(keep="folder"))
+    with pytest.raises(UsageError, match=r"pip install 'calipers\[train\]'"):
+        study.check(StudyOptions(train=True))
 
 
 def test_an_unknown_study_is_answered_with_the_nearest_name() -> None:
@@ -115,4 +178,5 @@ def test_every_listed_study_can_be_loaded_and_says_what_it_judges(name: str) -> 
     names = [statement.name for statement in study.statements]
     assert study.name == name
     assert len(names) == len(set(names)) > 0
+    assert study.rule_files()
     assert all(statement.text.endswith(".") and statement.where for statement in study.statements)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
+from calipers.studies.open_choices import ScanShare
 from calipers.studies.page import study_page
 from studies.study_cases import NASTY, small_result
 
@@ -53,7 +55,21 @@ def test_claims_come_before_figures_with_their_verdicts_in_words() -> None:
     assert page.index('id="claim-one"') < page.index('id="figure-1"') < page.index('id="table-1"')
     said = re.findall(r'<td class="said">([^<]+)</td>', page)
     assert said == ["held", "held in part", "did not hold", "not tested"]
-    assert "1 of 3 claims held" in page
+    assert "In this run 1 of 3 claims held" in page
+
+
+def test_verdicts_of_different_kinds_are_counted_apart_with_their_rules() -> None:
+    held = replace(small_result().claims[0], rule="The lowest of five.", share=ScanShare(3, 4))
+    claims = (held, replace(held, name="two", basis="made"))
+    rules = ({"file": "made/claims.toml", "bytes": 12, "sha256": "cd" * 32},)
+    page = study_page(small_result(claims=claims, rules=rules))
+    assert "held<small>3 of 4 configurations</small></td>" in page
+    assert "<small>shown possible on made data</small></td>" in page
+    assert "Rule: The lowest of five." in page
+    assert 'id="table-verdicts"' in page
+    assert "made/claims.toml (SHA-256 cdcdcdcdcdcd)" in page
+    assert "cd" * 32 in page
+    assert 'id="table-verdicts"' not in study_page(small_result())
 
 
 def test_every_text_is_escaped() -> None:

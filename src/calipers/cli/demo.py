@@ -343,6 +343,14 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
 @click.option(
     "--quick", is_flag=True, help="Coarse grids and little data: for a trial, not for citing."
 )
+@click.option(
+    "--train", is_flag=True, help="Train the networks of the study (extra train) for this run."
+)
+@click.option(
+    "--keep",
+    metavar="DIR",
+    help="Keep results of training in DIR; without --train, show those in it again.",
+)
 @force_option("Allow a DIR that is not empty; an earlier study in it is replaced.")
 @output_options
 def study(name: str | None, **options: Any) -> None:
@@ -357,6 +365,7 @@ def study(name: str | None, **options: Any) -> None:
     calipers study rodeo --data BBox_List_2017.csv -o rodeo-study
     calipers study anomaly -o anomaly-study
     calipers study stability --data maps -o stability-study
+    calipers study stability --train --quick --keep networks -o stability-study
     calipers study monitors -o monitors-study
     """
     from calipers.studies.framework import run_study
@@ -380,6 +389,8 @@ def study(name: str | None, **options: Any) -> None:
         runs=options["runs"],
         seed=options["seed"],
         quick=options["quick"],
+        train=options["train"],
+        keep=options["keep"],
         progress=narrator.whole(),
     )
     narrator.warn(result.warnings)
@@ -420,9 +431,17 @@ def _write(result: StudyResult, options: dict[str, Any], narrator: Narrator) -> 
 
 def _print(result: StudyResult) -> None:
     """Print every claim with its verdict and its numbers, then the counts."""
+    from calipers.studies.framework import BASES
+
     wide = min(shutil.get_terminal_size().columns, WIDEST) if sys.stdout.isatty() else WIDEST
     for claim in result.claims:
-        head = f"{MARKS[claim.verdict]} {claim.verdict}: {claim.text} ({claim.where})"
+        verdict = claim.verdict
+        if claim.share is not None:
+            verdict += f" in {claim.share.text}"
+        # The usual basis, the run, goes without saying.
+        if claim.basis != "run" and claim.is_tested:
+            verdict += f", {BASES[claim.basis]}"
+        head = f"{MARKS[claim.verdict]} {verdict}: {claim.text} ({claim.where})"
         for words, indent in ((head, "  "), (claim.evidence, "    "), (claim.note, "    ")):
             first = "" if words is head else indent
             for line in textwrap.wrap(

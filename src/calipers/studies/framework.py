@@ -6,27 +6,47 @@ in, a `StudyResult` goes out: figures, tables and one `Claim` per statement, jud
 of the run. If a statement does not hold, the claim says so; the experiment is not adapted to make
 it hold. `calipers.studies.page.write_study` writes the result into a folder.
 
-A `Study` is the paper, its statements, and the function that runs it. A claims module of a study
-creates a `Claims` and decorates one function per statement with `Claims.statement`, so that each
-statement stands next to its judge. The function receives the numbers of a run and returns a
-`ClaimJudgement`; the study calls `Claims.judge_all` to get all verdicts.
+A `Study` is the paper, its statements, and the function that runs it. Statements and the rules that
+decide on them are data that were there before the run (`calipers.studies.claim_rules`); one
+function per statement, decorated with `Claims.judge`, receives the numbers of a run and returns a
+`ClaimJudgement`. (Studies without such a file decorate with `Claims.statement`, which takes the
+words too; their claims modules are then the files of rules.) The study calls `Claims.judge_all` to
+get all verdicts.
+
+A verdict says what it rests on (`BASES`): numbers of this run, numbers that the paper prints, or
+data made to show that something is possible. The headline counts the three apart. Where a paper
+leaves a choice open, `calipers.studies.open_choices` gives the share of configurations in which a
+sentence holds, and the claim carries that share.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.resampling import check_seed
 from calipers.results.document import Document, linked
 from calipers.show.figures import Figure
 from calipers.show.table import Cell, Table
+from calipers.studies.claim_rules import ClaimRules, Statement, rule_files
+from calipers.studies.open_choices import ScanShare
 
 VERDICTS = ("held", "held in part", "did not hold", "not tested")
+Basis = Literal["run", "printed", "made"]
+# What a verdict rests on. "run": numbers of this run, measured on data or on trained networks, or
+# exact consequences of definitions. "printed": the numbers of the paper alone, so the verdict says
+# whether its sentences follow from its tables. "made": data made by Calipers in which the statement
+# could come true, so the verdict says that something can happen, not that it does.
+BASES: Mapping[Basis, str] = {
+    "run": "in this run",
+    "printed": "by the paper's own printed numbers only",
+    "made": "shown possible on made data",
+}
 Progress = Callable[[str, int, int], None]  # description, steps finished, steps in total
 
 # name -> (module and variable, the question in one line). A study is imported only when it is run,
@@ -63,6 +83,8 @@ def run_study(
     runs: int | None = None,
     seed: int = 0,
     quick: bool = False,
+    train: bool = False,
+    keep: str | Path | None = None,
     progress: Progress = lambda what, step, total: None,
 ) -> StudyResult:
     """Run a published experiment and judge the claims of its paper.
@@ -86,6 +108,11 @@ def run_study(
         Seed of all random numbers. The same seed gives bit-identical results.
     quick
         Use coarse grids and little data. For trying the study out, not for citing.
+    train
+        Train the networks of the study (extra ``train``) instead of showing trained results.
+    keep
+        Folder for the results of training. With ``train`` they are written there, and a run that
+        was stopped goes on; without, they are shown again, which needs no PyTorch.
     progress
         Called with (description of the step, steps finished, steps in total).
     """
@@ -98,10 +125,12 @@ def run_study(
         runs=runs,
         seed=seed,
         quick=quick,
+        train=train,
+        keep=keep,
     )
     # Before the run, which may take minutes: an option that does nothing must not pass unnoticed.
     study.check(options)
-    return study.run(options, progress)
+    return replace(study.run(options, progress), rules=study.rule_files())
 
 
 def load_study(name: str) -> Study:
@@ -110,15 +139,6 @@ def load_study(name: str) -> Study:
         raise UsageError(f"no study {name!r}; {did_you_mean(name, STUDIES)}")
     study: Study = linked(STUDIES[name][0])
     return study
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A statement of a paper, paraphrased."""
-
-    name: str  # short, unique in its study: "accuracy-rises-with-underprediction"
-    text: str
-    where: str  # in the paper: "section 5, figure 4"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +153,9 @@ class Claim:
     note: str = ""  # the reason, and how to read the verdict
     # False if the run has no numbers to judge the statement by; `evidence` says what is missing
     is_tested: bool = True
+    basis: Basis = "run"  # what the verdict rests on, see `BASES`
+    rule: str = ""  # what decides, in words, written before the run
+    share: ScanShare | None = None  # of the configurations that the paper leaves open
 
     @property
     def verdict(self) -> str:
@@ -145,11 +168,17 @@ class Claim:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the claim for JSON."""
+        share = None
+        if self.share is not None:
+            share = {"held": self.share.n_held, "total": self.share.n_total}
         return {
             "name": self.name,
             "text": self.text,
             "where": self.where,
             "verdict": self.verdict,
+            "basis": self.basis,
+            "rule": self.rule,
+            "share": share,
             "evidence": self.evidence,
             "note": self.note,
         }
@@ -222,6 +251,8 @@ class StudyOptions:
     runs: int | None = None  # None: the number of the paper
     seed: int = 0
     quick: bool = False  # coarse grids and little data; not for citing
+    train: bool = False  # train networks instead of showing trained results
+    keep: str | Path | None = None  # folder for the results of training
 
 
 @dataclass(frozen=True)
@@ -252,32 +283,45 @@ class StudyResult(Document):
     references: tuple[str, ...] = ()  # citations in addition to the paper
     warnings: tuple[str, ...] = ()
     inputs: tuple[Mapping[str, Any], ...] = ()  # input files: file, bytes, sha256
+    # files with claims and their rules, as they were at the time of the run: file, bytes, sha256
+    rules: tuple[Mapping[str, Any], ...] = ()
 
     def claim(self, name: str) -> Claim:
         """Return one claim."""
         return next(claim for claim in self.claims if claim.name == name)
 
-    def counts(self) -> dict[str, int]:
-        """Return the number of claims by verdict, with 0 for verdicts that no claim has."""
+    def counts(self, basis: Basis | None = None) -> dict[str, int]:
+        """Return the number of claims by verdict, with 0 for verdicts that no claim has.
+
+        With a ``basis`` only claims that rest on it are counted.
+        """
         # All verdicts, so that a reader sees a zero and need not wonder about a missing one.
         counts = dict.fromkeys(VERDICTS, 0)
         for claim in self.claims:
-            counts[claim.verdict] += 1
+            if basis is None or claim.basis == basis:
+                counts[claim.verdict] += 1
         return counts
 
     def summary(self) -> str:
-        """Return the counts as a sentence: 12 of 15 claims held, 2 held in part, 1 did not hold."""
-        counts = self.counts()
-        n_untested = counts[VERDICTS[3]]
-        # Statements that could not be tested are no evidence either way: they are not in the total.
-        parts = [f"{counts['held']} of {len(self.claims) - n_untested} claims held"]
-        for verdict in VERDICTS[1:3]:
-            if counts[verdict]:
-                parts.append(f"{counts[verdict]} {verdict}")
-        sentence = ", ".join(parts)
+        """Return the counts in words, apart for every basis.
+
+        What held in this run, what agrees with the paper's own numbers only, and what was shown
+        possible are different achievements; one sum over them would hide that.
+        """
+        parts = []
+        for basis in BASES:
+            counts = self.counts(basis)
+            total = sum(counts[verdict] for verdict in VERDICTS[:3])
+            # A study whose claims all rest on its run need not speak of the others.
+            if total:
+                parts.append(_counts_text(basis, counts, total))
+        n_untested = self.counts()[VERDICTS[3]]
         if n_untested:
-            sentence += f"; {n_untested} could not be tested"
-        return sentence + "."
+            parts.append(f"{n_untested} could not be tested")
+        if not parts:
+            return "No claims."
+        sentence = "; ".join(parts)
+        return sentence[:1].upper() + sentence[1:] + "."
 
     @property
     def rows(self) -> tuple[Claim, ...]:
@@ -302,12 +346,30 @@ class StudyResult(Document):
             "quick": self.quick,
             "settings": dict(self.settings),
             "summary": self.summary(),
+            "counts": {basis: self.counts(basis) for basis in BASES},
+            "rules": [dict(entry) for entry in self.rules],
             "claims": self._records(),
             "figures": figures,
             "tables": tables,
             "warnings": list(self.warnings),
             "inputs": [dict(entry) for entry in self.inputs],
         }
+
+
+def _counts_text(basis: Basis, counts: Mapping[str, int], total: int) -> str:
+    """Return the counts of claims that rest on a basis: in this run 12 of 15 held, 3 did not."""
+    n_held, in_part, failed = (counts[verdict] for verdict in VERDICTS[:3])
+    words: Mapping[Basis, str] = {
+        "run": f"in this run {n_held} of {total} claims held",
+        "printed": f"{n_held} of {total} agree with the paper's own printed numbers only",
+        "made": f"{n_held} of {total} were shown possible on made data",
+    }
+    parts = [words[basis]]
+    if in_part:
+        parts.append(f"{in_part} in part")
+    if failed:
+        parts.append(f"{failed} did not")
+    return ", ".join(parts)
 
 
 def _columns(table: Table) -> dict[str, Any]:
@@ -331,8 +393,11 @@ class Study:
     citation: str
     statements: tuple[Statement, ...]
     run: Callable[[StudyOptions, Progress], StudyResult]
-    # the options that a run accepts: a subset of "data", "predictions", "ranking", "ood", "runs"
+    # the options that a run accepts: a subset of "data", "predictions", "ranking", "ood", "runs",
+    # "train" (which goes with "keep")
     takes: frozenset[str] = frozenset()
+    # files with claims and rules, below calipers/studies: "stability/claims.toml"
+    rules: tuple[str, ...] = ()
 
     def statement(self, name: str) -> Statement:
         """Return one statement."""
@@ -348,8 +413,12 @@ class Study:
         is_tested: bool = True,
     ) -> Claim:
         """Return the claim for a statement that has been judged."""
-        source = self.statement(name)
-        return Claim(source.name, source.text, source.where, outcome, evidence, note, is_tested)
+        judgement = ClaimJudgement(outcome, evidence, note, is_tested)
+        return _claim(self.statement(name), judgement, "run")
+
+    def rule_files(self) -> tuple[Mapping[str, Any], ...]:
+        """Return the files of rules with their hashes."""
+        return rule_files(self.rules)
 
     def check(self, options: StudyOptions) -> None:
         """Raise an error for options that this study does not accept."""
@@ -360,10 +429,14 @@ class Study:
             "ranking": options.ranking is not None,
             "runs": options.runs is not None,
             "ood": options.ood is not None,
+            "train": options.train or options.keep is not None,
         }
         for name in is_set:
             if is_set[name] and name not in self.takes:
-                raise UsageError(f"the study {self.name!r} takes no {name}")
+                words = "trains no networks" if name == "train" else f"takes no {name}"
+                raise UsageError(f"the study {self.name!r} {words}")
+        if options.train and find_spec("torch") is None:
+            raise UsageError("--train needs PyTorch: pip install 'calipers[train]'")
         # A standard deviation, drawn as a band, needs two runs.
         if options.runs is not None and options.runs < 2:
             raise UsageError(
@@ -380,6 +453,8 @@ class ClaimJudgement:
     evidence: str
     note: str = ""
     is_tested: bool = True
+    basis: Basis | None = None  # None: that of the study
+    share: ScanShare | None = None
 
 
 @dataclass
@@ -387,35 +462,56 @@ class Claims(Generic[Run]):
     """Statements with the functions that judge them, in the order of the paper."""
 
     entries: list[tuple[Statement, Callable[[Run], ClaimJudgement]]] = field(default_factory=list)
+    rules: ClaimRules | None = None  # for `judge`
+
+    def judge(
+        self, name: str
+    ) -> Callable[[Callable[[Run], ClaimJudgement]], Callable[[Run], ClaimJudgement]]:
+        """Register the decorated function as the judge of a statement of the rules."""
+        if self.rules is None:
+            raise UsageError(f"the judge of {name!r} needs Claims(rules=ClaimRules.load(...))")
+        source = self.rules.statement(name)
+        return self._register(source)
 
     def statement(
         self, name: str, text: str, where: str
     ) -> Callable[[Callable[[Run], ClaimJudgement]], Callable[[Run], ClaimJudgement]]:
         """Register the decorated function as the judge of a statement."""
+        return self._register(Statement(name, text, where))
 
+    def _register(
+        self, source: Statement
+    ) -> Callable[[Callable[[Run], ClaimJudgement]], Callable[[Run], ClaimJudgement]]:
         def register(judge: Callable[[Run], ClaimJudgement]) -> Callable[[Run], ClaimJudgement]:
-            self.entries.append((Statement(name, text, where), judge))
+            self.entries.append((source, judge))
             return judge
 
         return register
 
-    def judge_all(self, run: Run) -> tuple[Claim, ...]:
-        """Judge every statement by the numbers of a run."""
+    def judge_all(self, run: Run, basis: Basis = "run") -> tuple[Claim, ...]:
+        """Judge every statement by the numbers of a run.
+
+        ``basis`` is what verdicts rest on whose judges do not say so themselves.
+        """
         claims = []
-        for statement, judge in self.entries:
-            judgement = judge(run)
-            claims.append(
-                Claim(
-                    statement.name,
-                    statement.text,
-                    statement.where,
-                    judgement.outcome,
-                    judgement.evidence,
-                    judgement.note,
-                    judgement.is_tested,
-                )
-            )
+        for source, judge in self.entries:
+            claims.append(_claim(source, judge(run), basis))
         return tuple(claims)
+
+
+def _claim(source: Statement, judgement: ClaimJudgement, basis: Basis) -> Claim:
+    return Claim(
+        source.name,
+        source.text,
+        source.where,
+        judgement.outcome,
+        judgement.evidence,
+        judgement.note,
+        judgement.is_tested,
+        judgement.basis or basis,
+        source.rule,
+        judgement.share,
+    )
 
 
 def joint_verdict(flags: Sequence[bool]) -> bool | None:

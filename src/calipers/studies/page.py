@@ -11,20 +11,21 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from calipers.kernels.route import native
 from calipers.results.files import check_folder, environment, staged_folder, write_atomically
 from calipers.show.figures import Figure, Overlay
 from calipers.show.html import answer_page, details, paragraph, table_block, text
 from calipers.show.svg.draw import svg
-from calipers.show.table import Table
-from calipers.studies.framework import VERDICTS, Claim, StudyFigure, StudyResult
+from calipers.show.table import Cell, Table
+from calipers.studies.framework import BASES, VERDICTS, Claim, StudyFigure, StudyResult
 
 # Width by the number of panels in a row, in pixels; the text size is the same in all of them.
 PANEL_WIDTHS = {1: 560, 2: 480, 3: 380}
@@ -127,21 +128,52 @@ def _claims(result: StudyResult) -> str:
         f"<tbody>{rows}</tbody></table>"
     )
     notes = [paragraph(warning, "note") for warning in result.warnings]
+    if result.rules:
+        notes.append(paragraph(_rules_text(result), "note"))
     if result.quick:
         notes.insert(0, paragraph(QUICK, "note"))
     heading = '<h2 id="content-title">The claims</h2>'
     return (
         f'<section id="content" aria-labelledby="content-title" tabindex="-1">{heading}'
-        f'<p class="verdict">{text(result.summary())}</p>{"".join(notes)}{table}</section>'
+        f'<p class="verdict">{text(result.summary())}</p>{"".join(notes)}'
+        f"{_counts(result)}{table}</section>"
     )
+
+
+def _rules_text(result: StudyResult) -> str:
+    """Return which files hold the rules, with the beginning of their hashes."""
+    files = [f"{entry['file']} (SHA-256 {str(entry['sha256'])[:12]})" for entry in result.rules]
+    return f"Claims and the rules that decide on them: {', '.join(files)}."
+
+
+def _counts(result: StudyResult) -> str:
+    """Return the table of verdicts by what they rest on."""
+    rows: list[tuple[Cell, ...]] = []
+    for basis, words in BASES.items():
+        counts = result.counts(basis)
+        if sum(counts[verdict] for verdict in VERDICTS[:3]):
+            rows.append((words, *(counts[verdict] for verdict in VERDICTS[:3])))
+    columns = ("what verdicts rest on", *VERDICTS[:3])
+    # One kind alone is what the summary says.
+    if len(rows) < 2:
+        return ""
+    table = Table(columns, tuple(rows), title="Verdicts, counted apart", name="table-verdicts")
+    return table_block(table)
 
 
 def _claim(claim: Claim) -> str:
     note = f"<small>{text(claim.note)}</small>" if claim.note else ""
+    if claim.rule:
+        note += f'<small class="rule">Rule: {text(claim.rule)}</small>'
+    verdict = text(claim.verdict)
+    if claim.share is not None:
+        verdict += f"<small>{text(claim.share.text)}</small>"
+    if claim.basis != "run" and claim.is_tested:
+        verdict += f"<small>{text(BASES[claim.basis])}</small>"
     return (
         f'<tr class="{MARKS[claim.verdict]}" id="claim-{claim.name}">'
         f'<th scope="row" class="claim">{text(claim.text)}<small>{text(claim.where)}</small></th>'
-        f'<td class="said">{text(claim.verdict)}</td><td>{text(claim.evidence)}{note}</td></tr>'
+        f'<td class="said">{verdict}</td><td>{text(claim.evidence)}{note}</td></tr>'
     )
 
 
@@ -219,14 +251,18 @@ def _reproduce(result: StudyResult, command: Sequence[str]) -> str:
     parts.append(paragraph("The same seed, data and version give bit-identical numbers."))
     table = Table(("what", "value"), tuple(facts.items()), title="The run", name="table-run")
     parts.append(table_block(table))
-    if result.inputs:
-        rows = []
-        for entry in result.inputs:
-            rows.append((str(entry["file"]), int(entry["bytes"]), str(entry["sha256"])))
-        columns = ("file", "bytes", "sha256")
-        table = Table(columns, tuple(rows), title="Input files", name="table-inputs")
-        parts.append(table_block(table))
+    files = (("Rules", "table-rules", result.rules), ("Input files", "table-inputs", result.inputs))
+    for title, name, entries in files:
+        if entries:
+            parts.append(table_block(_files_table(title, name, entries)))
     return "\n".join(parts)
+
+
+def _files_table(title: str, name: str, entries: Sequence[Mapping[str, Any]]) -> Table:
+    rows = []
+    for entry in entries:
+        rows.append((str(entry["file"]), int(entry["bytes"]), str(entry["sha256"])))
+    return Table(("file", "bytes", "sha256"), tuple(rows), title=title, name=name)
 
 
 def panels(result: StudyResult) -> dict[str, Callable[[StudyResult], Figure]]:
@@ -274,6 +310,10 @@ def tables(result: StudyResult) -> list[Table]:
 
 def claims_table(result: StudyResult) -> Table:
     """Return the claims as a table."""
-    columns = ("claim", "text", "where", "verdict", "evidence", "note")
-    rows = tuple((c.name, c.text, c.where, c.verdict, c.evidence, c.note) for c in result.claims)
-    return Table(columns, rows, title="Claims of the paper", name="claims")
+    columns = ("claim", "text", "where", "verdict", "rests on", "share", "evidence", "note", "rule")
+    rows = []
+    for claim in result.claims:
+        share = "" if claim.share is None else claim.share.text
+        head = (claim.name, claim.text, claim.where, claim.verdict, BASES[claim.basis], share)
+        rows.append((*head, claim.evidence, claim.note, claim.rule))
+    return Table(columns, tuple(rows), title="Claims of the paper", name="claims")

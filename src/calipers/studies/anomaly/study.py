@@ -160,4 +160,5 @@ STUDY = Study(
     statements=tuple(statement for statement, _ in claims.CLAIMS.entries),
     run=run,
     takes=frozenset({"ranking"}),
+    rules=("anomaly/claims.py",),
 )

@@ -148,4 +148,5 @@ STUDY = Study(
     statements=tuple(statement for statement, _ in CLAIMS.entries),
     run=run,
     takes=frozenset({"data", "predictions", "runs"}),
+    rules=("rodeo/claims.py", "rodeo/claims_place.py"),
 )

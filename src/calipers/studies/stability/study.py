@@ -152,4 +152,5 @@ STUDY = Study(
     statements=tuple(statement for statement, _ in CLAIMS.entries),
     run=run,
     takes=frozenset({"data"}),
+    rules=("stability/claims.py", "stability/claims_maps.py", "stability/claims_networks.py"),
 )

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scans: in how many of the configurations that a paper leaves open does a sentence hold?
+
+A paper rarely states every choice of an experiment. Instead of one configuration, picked by us,
+`scan_configurations` runs all combinations of the open choices and asks of each which sentences
+hold there. The `Scan` says for every sentence the share of configurations, in all and by choice, so
+that a reader sees which choice decides:
+
+>>> from calipers.studies.open_choices import scan_configurations
+>>> choices = {"objects": (1, 4), "radius": (0.7, 1.0)}
+>>> def holds(one):
+...     return {"AP falls": one["objects"] * one["radius"] < 4}
+>>> scan = scan_configurations(choices, holds)
+>>> scan.share("AP falls").text
+'3 of 4 configurations'
+
+Configurations are counted alike. The share is no probability: it speaks of the grid, which a study
+writes down with its rules.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from calipers.show.table import Cell, Table
+
+Configuration = Mapping[str, Any]
+# Sentence -> whether it holds; None where a configuration cannot tell.
+Outcomes = Mapping[str, bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ScanShare:
+    """In how many configurations a sentence holds, of those that can tell."""
+
+    n_held: int
+    n_total: int
+
+    @property
+    def text(self) -> str:
+        """The share in words."""
+        return f"{self.n_held} of {self.n_total} configurations"
+
+    @property
+    def outcome(self) -> bool | None:
+        """Return True if it holds everywhere, False if nowhere, None (in part) otherwise."""
+        if self.n_held == self.n_total:
+            return True
+        return None if self.n_held else False
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The outcomes of all configurations."""
+
+    choices: Mapping[str, Sequence[Any]]
+    configurations: tuple[Configuration, ...]
+    outcomes: tuple[Outcomes, ...]  # one for each configuration
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The sentences, in order of first appearance."""
+        names: dict[str, None] = {}
+        for outcome in self.outcomes:
+            names |= dict.fromkeys(outcome)
+        return tuple(names)
+
+    def share(self, sentence: str, **where: Any) -> ScanShare:
+        """Return the share of configurations in which a sentence holds.
+
+        ``where`` restricts the configurations: ``share("AP falls", objects=1)``.
+        """
+        n_held = n_total = 0
+        for configuration, outcome in zip(self.configurations, self.outcomes, strict=True):
+            is_asked = all(configuration[name] == value for name, value in where.items())
+            value = outcome.get(sentence)
+            if is_asked and value is not None:
+                n_held += bool(value)
+                n_total += 1
+        return ScanShare(n_held, n_total)
+
+    def table(self, name: str, title: str) -> Table:
+        """Return a row per sentence: the share in all, and for every value of every choice."""
+        columns = ["sentence", "holds in", "of"]
+        parts = []
+        for choice, values in self.choices.items():
+            # A choice with one value would repeat the total.
+            if len(values) > 1:
+                parts += [(choice, value) for value in values]
+        columns += [f"{choice} {_value_text(value)}" for choice, value in parts]
+        rows = []
+        for sentence in self.sentences:
+            total = self.share(sentence)
+            row: list[Cell] = [sentence, total.n_held, total.n_total]
+            for choice, value in parts:
+                part = self.share(sentence, **{choice: value})
+                row.append(f"{part.n_held}/{part.n_total}")
+            rows.append(tuple(row))
+        note = f"{len(self.configurations)} configurations, counted alike."
+        return Table(tuple(columns), tuple(rows), title=title, name=name, notes=(note,))
+
+
+def scan_configurations(
+    choices: Mapping[str, Sequence[Any]],
+    outcomes_of: Callable[[Configuration], Outcomes],
+    progress: Callable[[int, int], None] = lambda step, total: None,
+) -> Scan:
+    """Run every combination of the choices.
+
+    Parameters
+    ----------
+    choices
+        Name of a choice -> its values.
+    outcomes_of
+        Takes a configuration (name -> value) and returns which sentences hold there; None for a
+        sentence that this configuration cannot decide.
+    progress
+        Called with (configurations done, configurations in all).
+    """
+    configurations = []
+    for values in itertools.product(*choices.values()):
+        configurations.append(dict(zip(choices, values)))
+    outcomes = []
+    for k, configuration in enumerate(configurations):
+        progress(k, len(configurations))
+        outcomes.append(dict(outcomes_of(configuration)))
+    return Scan(dict(choices), tuple(configurations), tuple(outcomes))
+
+
+def _value_text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,85 @@
+"""Rules as data, and scans over configurations."""
+
+from __future__ import annotations
+
+import pytest
+
+from calipers.errors import InputError, UsageError
+from calipers.studies import claim_rules as module
+from calipers.studies.claim_rules import ClaimRules
+from calipers.studies.framework import ClaimJudgement, Claims
+from calipers.studies.open_choices import scan_configurations
+
+TEXT = """
+schema = "calipers.claims/1"
+study = "made"
+provenance = "before the run"
+
+[limits]
+similar = 0.1
+
+[claim.lowest]
+text = "Max is the lowest."
+where = "table VII"
+rule = "The lowest of five."
+"""
+
+
+@pytest.fixture
+def rules(monkeypatch) -> ClaimRules:
+    monkeypatch.setattr(module, "_content", lambda file: TEXT.encode())
+    return ClaimRules.load("made/claims.toml")
+
+
+def test_a_file_of_rules_has_limits_and_statements(rules) -> None:
+    assert rules.limit("similar") == 0.1
+    assert rules.statement("lowest").rule == "The lowest of five."
+    with pytest.raises(UsageError, match="no limit 'simlar'; did you mean 'similar'"):
+        rules.limit("simlar")
+    with pytest.raises(UsageError, match="no claim 'lowst'; did you mean 'lowest'"):
+        rules.statement("lowst")
+
+
+def test_a_claim_takes_its_words_and_its_rule_from_the_file(rules) -> None:
+    claims: Claims[float] = Claims(rules=rules)
+
+    @claims.judge("lowest")
+    def _(run: float) -> ClaimJudgement:
+        return ClaimJudgement(run < rules.limit("similar"), f"{run}")
+
+    (claim,) = claims.judge_all(0.05)
+    assert (claim.text, claim.rule, claim.verdict) == (
+        "Max is the lowest.",
+        "The lowest of five.",
+        "held",
+    )
+    with pytest.raises(UsageError, match="no claim"):
+        claims.judge("other")
+    with pytest.raises(UsageError, match=r"ClaimRules\.load"):
+        Claims().judge("lowest")
+
+
+def test_a_file_of_rules_without_a_rule_is_refused(monkeypatch) -> None:
+    broken = TEXT.replace('rule = "The lowest of five."', "")
+    monkeypatch.setattr(module, "_content", lambda file: broken.encode())
+    with pytest.raises(InputError, match="rule"):
+        ClaimRules.load("made/claims.toml")
+
+
+def test_a_scan_gives_shares_in_all_and_by_choice() -> None:
+    choices = {"objects": (1, 2, 4), "soft": (False, True)}
+
+    def outcomes_of(one):
+        is_open = None if one["objects"] == 4 else one["soft"]
+        return {"AP falls": one["objects"] > 1, "only soft": is_open}
+
+    scan = scan_configurations(choices, outcomes_of)
+    assert scan.share("AP falls").text == "4 of 6 configurations"
+    assert scan.share("AP falls").outcome is None
+    assert scan.share("AP falls", objects=1).outcome is False
+    assert scan.share("only soft", soft=True).outcome is True
+    # Configurations that cannot tell do not count.
+    assert scan.share("only soft").n_total == 4
+    table = scan.table("table-scan", "t")
+    assert table.columns[3:] == ("objects 1", "objects 2", "objects 4", "soft False", "soft True")
+    assert table.rows[0] == ("AP falls", 4, 6, "0/2", "2/2", "2/2", "2/3", "2/3")
