@@ -119,7 +119,7 @@ def open_archive(path: Path) -> PolypArchive:
             rule="format",
             file=str(path),
             value=f"{type(error).__name__}: {error}",
-            hint="make one with: calipers study polyps --train DIR",
+            hint="make one with: calipers study polyps --train --keep DIR",
         ) from None
     return PolypArchive(cohort, facts, str(path), len(content), sha256(content).hexdigest())
 

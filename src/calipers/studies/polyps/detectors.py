@@ -17,10 +17,8 @@ The members are those of the recipe, the network is the compact detector of
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,6 @@ import numpy as np
 
 from calipers.data.cohort import Cohort
 from calipers.data.masks import Masks
-from calipers.errors import UsageError
 from calipers.io.read import read
 from calipers.io.write import write
 from calipers.results.files import environment
@@ -48,7 +45,6 @@ EPOCHS, QUICK_EPOCHS = 20, 3
 BATCH = 8  # the paper does not state it; the few frames of this study give 48 steps per epoch
 QUICK_SHARE = 0.15  # of all frames
 LOWEST, MOST = 0.02, 20  # score of a box that is kept (that of the fusion), and boxes per frame
-DONE = "done.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +68,6 @@ def train_detectors(
     folder: Path, *, seed: int = 0, quick: bool = False, progress: Say = lambda what, k, n: None
 ) -> PolypArchive:
     """Draw frames, train all detectors, and write ``polyps.npz`` into a folder."""
-    if find_spec("torch") is None:
-        raise UsageError(
-            "--train needs PyTorch; install it with: pip install 'calipers[train]', or leave out "
-            "--train to use the predictions that ship with Calipers"
-        )
     from calipers.training.predict import predict
     from calipers.training.train import RUN, train
     from calipers.training.training_plan import TrainingPlan
@@ -122,7 +113,7 @@ def train_detectors(
     references = places["centres"] / "references.json"
     cohort = read(references, {name: str(path) for name, path in members.items()})
     facts = {
-        "command": f"calipers study polyps --train DIR --seed {seed}" + " --quick" * quick,
+        "command": f"calipers study polyps --train --keep DIR --seed {seed}" + " --quick" * quick,
         "seed": seed,
         "share of frames": share,
         "lowest score": LOWEST,
