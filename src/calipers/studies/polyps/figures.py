@@ -178,9 +178,16 @@ def _shapes() -> StudyFigure:
     title = "What the reference is decides about the IoU of one and the same box"
     caption = (
         f"Box, mask and hull IoU of a good prediction ({_three(good)}) and of an inferior one "
-        f"({_three(bad)}). Solid: accepted at 0.5; dashed: not."
+        f"({_three(bad)}). Solid: accepted at 0.5; dashed: not. The three differ by "
+        f"{_spread(good):.2f} for the good one and by {_spread(bad):.2f} for the inferior one; in "
+        "the paper's example it is the inferior one for which they differ more."
     )
     return StudyFigure("figure-4", title, caption, tuple(panels))
+
+
+def _spread(values: dict[str, float]) -> float:
+    own = [values[name] for name in OVERLAPS]
+    return max(own) - min(own)
 
 
 def _three(values: dict[str, float]) -> str:
@@ -189,24 +196,34 @@ def _three(values: dict[str, float]) -> str:
 
 def _criteria() -> StudyFigure:
     panels: list[Figure] = []
-    values = crescent().values["good"]
-    for criterion in (*POINTS, *OVERLAPS):
-        centre = criterion in POINTS
-        shape = criterion.removeprefix("point-in-").removesuffix("-iou")
-        hit = values[criterion] > 0 if centre else values[criterion] >= 0.5
-        rule = "true positive if the centre lies inside" if centre else "true positive from 0.5 on"
-        note = f"{rule}; here {values[criterion]:.2f}"
-        panels.append(_example(NAMES[criterion], shape, "good", note, hit=hit, centre=centre))
     scene = crescent()
+    values = scene.values["good"]
+    for criterion in POINTS:
+        shape = criterion.removeprefix("point-in-")
+        note = f"{_yes_no(values[criterion] > 0)}: true positive if the centre lies inside"
+        hit = values[criterion] > 0
+        panels.append(_example(NAMES[criterion], shape, "good", note, hit=hit, centre=True))
     box = scene.predictions["good"]
-    marks = (_point(scene.box, "reference", "centre of the reference"), _point(box, "hit", "centre"))
-    distance = values["centre-distance"]
-    note = f"true positive up to a distance of choice; here {distance:.1f} pixels to the centroid"
-    panels.append(Overlay("centre distance", (SIDE, SIDE), marks, note=note))
-    title = "Point criteria ask where an object is, overlap criteria also how large"
-    return StudyFigure(
-        "figure-8", title, "The criteria of the study on one prediction.", tuple(panels)
+    marks = (
+        BoxMark("reference", scene.box, "reference", outline=scene.outline),
+        BoxMark("hit", box, "prediction"),
+        _point(box, "hit", "centre of the prediction"),
     )
+    distance = values["centre-distance"]
+    note = f"{distance:.1f} pixels to the centroid: true positive up to a distance of choice"
+    panels.append(Overlay("centre distance", (SIDE, SIDE), marks, note=note))
+    for criterion in OVERLAPS:
+        shape = criterion.removesuffix("-iou")
+        hit = values[criterion] >= 0.5
+        note = f"{values[criterion]:.2f}: true positive from a threshold on, here 0.5"
+        panels.append(_example(NAMES[criterion], shape, "good", note, hit=hit, centre=False))
+    title = "Point criteria ask where an object is, overlap criteria also how large"
+    caption = "The criteria of the study on one prediction; above those of points, below overlap."
+    return StudyFigure("figure-8", title, caption, tuple(panels), rows=(4, 3))
+
+
+def _yes_no(value: bool) -> str:
+    return "yes" if value else "no"
 
 
 def _centres(run: PolypRun) -> list[StudyFigure]:
@@ -361,20 +378,17 @@ def _lines(run: PolypRun, model: str) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def _range_panel(run: PolypRun, model: str) -> Curves:
-    """Return AP against threshold, in three ranges with their means."""
-    x, y = np.array(run.thresholds), run.overlap[model]["box-iou"]
-    lines = []
-    for k, (name, (low, high)) in enumerate(RANGES.items()):
-        inside = (x >= low - 1e-9) & (x <= high + 1e-9)
-        mean = run.ranges[model][name]
-        # Drawn a little apart, so that ranges that share thresholds can be told from each other.
-        lines.append(Line(f"{name}: mean {mean:.2f}", x[inside], y[inside] + 0.008 * k, slot=k))
+def _range_panel(run: PolypRun, model: str) -> Bars:
+    """Return AP by box IoU over three ranges of thresholds."""
     own = run.ranges[model]
     title = f"{model}: AP {value_text(own['0.05:0.5'])} below, {value_text(own['0.5:0.95'])} above"
-    note = "By box IoU; the curves of the three ranges are drawn 0.008 apart."
-    axis = Axis("IoU threshold", 0.0, 1.0)
-    return Curves(title, axis, Axis("AP", 0.0, 1.0), tuple(lines), note=note)
+    return Bars(
+        title,
+        Axis("range of IoU thresholds", names=tuple(RANGES)),
+        Axis("AP", 0.0, 1.0),
+        ("box IoU",),
+        np.array([[own[name] for name in RANGES]]),
+    )
 
 
 def _thresholds(run: PolypRun) -> StudyFigure:
@@ -481,7 +495,8 @@ def _ranking(run: PolypRun) -> StudyFigure | None:
         f"{result.winner} is first in {100 * share:.0f} % of {len(result.each)} configurations; "
         f"Kendall's W {result.kendall_w:.2f}"
     )
-    choices = ", ".join(result.choices)
+    varied = [name for name, values in result.choices.items() if len(values) > 1]
+    choices = ", ".join(name.replace("_", " ") for name in varied)
     caption = (
         "The paper leaves it for later how stable rankings are. Areas are shares of configurations "
         f"in which a model has a rank; the configurations combine {choices}. "
