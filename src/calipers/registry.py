@@ -127,6 +127,22 @@ FORMATS: Mapping[str, str] = {
     "csv": "calipers.io.tables.delimited:DelimitedReader",
 }
 
+# Bytes of which every single file of a format holds at least one, at its beginning or its end;
+# without any, only folders have the format. A reader is loaded where one of its marks occurs, and
+# decides; a format without an entry is always asked. Most files are COCO or tables, and would load
+# ten readers for nothing.
+MARKS: Mapping[str, tuple[bytes, ...]] = {
+    "dicom-sr": (b"DICM",),
+    "lidc": (b"SQLite format 3",),
+    "parquet": (b"PAR1",),
+    "labelme": (b'"shapes"',),
+    "label-studio": (b'"data"', b'labels"'),
+    "nndetection": (),
+    "ultralytics": (b'"box"',),
+    "torchvision": (b'"boxes"',),
+    "grand-challenge": (b"Multiple 2D bounding boxes", b'"outputs"'),
+}
+
 # Formats of images and volumes, in the order in which they are asked.
 VOLUMES: Mapping[str, str] = {
     "npy": "calipers.io.volumes.numpy:NpyReader",

@@ -258,3 +258,122 @@ def test_memory_lowers_the_number_of_jobs_and_not_the_result(
     said = calipers(*command(samples, None, "--max-memory", "10MB"))
     assert (said.code, "one sample at a time needs about" in said.err) == (2, True)
     assert "a size such as 8GB" in calipers(*command(samples, None, "--max-memory", "lots")).err
+
+
+@pytest.fixture(scope="module")
+def trainings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Maps of three trainings of twenty images, of which some have nothing to find."""
+    folder = tmp_path_factory.mktemp("trainings")
+    for k in range(20):
+        shared = np.random.default_rng(k).random((8, 8))
+        for number, model in enumerate("abc"):
+            noise = np.random.default_rng([k, number]).standard_normal((8, 8))
+            (folder / model).mkdir(exist_ok=True)
+            np.save(folder / model / f"i{k}.npy", np.clip(shared + 0.1 * noise, 0, 1))
+    rows = "".join(f"i{k},{int(k % 3 > 0)}\n" for k in range(20))
+    (folder / "labels.csv").write_text(f"bag,label\n{rows}")
+    return folder
+
+
+def stability_words(folder: Path, output: Path, *more: object) -> list[str]:
+    words = ["stability", *(folder / model for model in "abc"), "--labels", folder / "labels.csv"]
+    words += ["--replicates", 100, "-q", "-o", output, *more]
+    return [str(word) for word in words]
+
+
+def stability_of(folder: Path) -> dict[str, Any]:
+    """The result without what says when and how it was made."""
+    document = json.loads((folder / "stability.json").read_text())
+    return {key: value for key, value in document.items() if key not in ("command", "ended")}
+
+
+@pytest.fixture(scope="module")
+def whole_stability(trainings: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    from calipers.cli.main import run
+
+    folder = tmp_path_factory.mktemp("whole") / "result"
+    assert run(stability_words(trainings, folder)) == 0
+    assert not folder.with_name("result.blocks").exists()
+    return stability_of(folder)
+
+
+def test_parts_of_stability_merged_are_one_run(
+    calipers: Callable[..., Any],
+    trainings: Path,
+    whole_stability: dict[str, Any],
+    tmp_path: Path,
+) -> None:
+    for k in (1, 2):
+        said = calipers(*stability_words(trainings, tmp_path / f"p{k}", "--part", f"{k}/2"))
+        assert said.code == 0, said.err
+    folders = [tmp_path / "p2", tmp_path / "p1"]
+    assert calipers("merge", *folders, "-o", tmp_path / "merged", "-q").code == 0
+    assert stability_of(tmp_path / "merged") == whole_stability
+    said = calipers(
+        *stability_words(trainings, tmp_path / "p1", "--part", "1/2", "--threshold", "0.25")
+    )
+    assert (said.code, "thresholds" in said.err) == (2, True)
+
+
+def test_stopped_stability_goes_on_with_the_bags_that_were_counted(
+    calipers: Callable[..., Any],
+    trainings: Path,
+    whole_stability: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: Any,
+) -> None:
+    from calipers.stability.evidence import BagCounter
+
+    count, places = BagCounter.__call__, []
+
+    def failing(self: BagCounter, task: Any) -> Any:
+        places.append(task.place)
+        if len(places) == 11:
+            raise KeyboardInterrupt
+        return count(self, task)
+
+    monkeypatch.setattr(BagCounter, "__call__", failing)
+    said = calipers(*stability_words(trainings, tmp_path / "result"))
+    assert (said.code, "8 of 20 are done and kept in" in said.err) == (130, True)
+    said = calipers(*stability_words(trainings, tmp_path / "result"))
+    assert said.code == 0, said.err
+    assert places[11:] == list(range(8, 20))
+    assert stability_of(tmp_path / "result") == whole_stability
+
+
+@pytest.mark.parametrize("kind", ["folders", "archive", "arrays", "boxes"])
+def test_stability_on_processes_has_the_same_bits(
+    trainings: Path, tmp_path: Path, kind: str
+) -> None:
+    """Every source of bags can be handed to another process, one bag at a time."""
+    import pickle
+    from concurrent.futures import Executor, Future
+
+    import calipers as cal
+    from calipers.stability.grid import detections_as_bags
+    from calipers.stability.read import read_bags
+
+    class ByBytes(Executor):
+        """Sends work, items and results as bytes, as processes do."""
+
+        def submit(self, call: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            work, item = pickle.loads(pickle.dumps((call, *args)))
+            future: Future[Any] = Future()
+            future.set_result(pickle.loads(pickle.dumps(work(item))))
+            return future
+
+    arrays = {}
+    for model in "abc":
+        arrays[model] = np.stack([np.load(trainings / model / f"i{k}.npy") for k in range(20)])
+        np.savez_compressed(tmp_path / f"{model}.npz", maps=arrays[model])
+    if kind == "folders":
+        source = read_bags([trainings / model for model in "abc"], trainings / "labels.csv")
+    elif kind == "archive":
+        source = read_bags([tmp_path / f"{model}.npz" for model in "abc"])
+    elif kind == "arrays":
+        source = arrays
+    else:
+        source = detections_as_bags(cal.demo_cohort().take(np.arange(20)), (8, 8))
+    here = cal.stability(source, ci=False)
+    there = cal.stability(source, ci=False, executor=ByBytes(), jobs=3)
+    assert there.to_json() == here.to_json()

@@ -156,6 +156,14 @@ def test_a_killed_search_goes_on_with_the_same_bits(
     assert all(map(json.loads, lines))
 
 
+def test_threads_change_neither_the_result_nor_the_journal(
+    tuning: FusionTuning, tmp_path: Path
+) -> None:
+    for jobs in (1, 3):
+        assert tune(journal=tmp_path / str(jobs), jobs=jobs).to_json() == tuning.to_json()
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "3").read_bytes()
+
+
 def test_the_journal_of_another_search_is_refused(tmp_path: Path) -> None:
     journal = tmp_path / "journal.jsonl"
     tune(journal=journal, rounds=1)
@@ -189,10 +197,16 @@ def test_a_recipe_without_ranges_gets_sensible_ones() -> None:
 def test_ties_leave_the_recipe_as_it_is_and_lower_can_be_better() -> None:
     _, parameters = parameters_of(FusionRecipe.from_toml(PLAN), ["a"])
     start = tuple(parameter.start for parameter in parameters)
-    assert climb(parameters, lambda point: 1.0, rounds=3, lower=False) == start
-    best = climb(parameters, lambda point: float(point[1]), rounds=3, lower=True)
+    assert climb(parameters, lambda points: [1.0] * len(points), rounds=3, lower=False) == start
+    best = climb(
+        parameters, lambda points: [float(point[1]) for point in points], rounds=3, lower=True
+    )
     assert best == ("none", 0.3, 0.0)
-    undefined = climb(parameters, lambda p: np.nan if p[0] == "none" else 0.1, rounds=1, lower=True)
+
+    def values_of(points: Any) -> list[float]:
+        return [np.nan if point[0] == "none" else 0.1 for point in points]
+
+    undefined = climb(parameters, values_of, rounds=1, lower=True)
     assert undefined[0] == "temperature"
 
 

@@ -9,6 +9,8 @@ import ast
 import importlib
 import importlib.metadata
 import pkgutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -21,6 +23,7 @@ import calipers as cal
 from calipers import io, registry
 from calipers.errors import InputError, PluginError
 from calipers.io.reader import Reader, Sniffed, readers
+from calipers.io.source import open_input
 from calipers.io.tables.objects import TableReader
 from calipers.io.tables.table import FileTable
 from calipers.io.volumes.open import extensions, open_volume, stem_of, volume_readers
@@ -292,3 +295,47 @@ def test_one_file_per_format(module: str) -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     assert not literals & names
+
+
+def test_detection_loads_only_readers_whose_marks_a_file_has(tmp_path: Path) -> None:
+    path = tmp_path / "references.json"
+    path.write_text('{"images": [], "annotations": [], "categories": []}')
+    code = (
+        "import sys, calipers as cal\n"
+        f"print(cal.sniff({str(path)!r}).format)\n"
+        "print(*(name for name in sys.modules if name.startswith('calipers.io.')))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    name, modules = done.stdout.splitlines()
+    assert name == "coco"
+    others = {line.partition(":")[0] for line in registry.FORMATS.values()}
+    assert others & set(modules.split()) == {"calipers.io.coco.plugin"}
+
+
+MARKED_FILES = {
+    "dicom-sr": b"\0" * 128 + b"DICM" + b"1.2.840.10008.5.1.4.1.1.88.11",
+    "lidc": b"SQLite format 3\0 CREATE TABLE scans",
+    "parquet": b"PAR1",
+    "labelme": b'{"version": "5", "flags": {}, "shapes": [], "imagePath": "a.png"}',
+    "label-studio": b'[{"data": {"image": "a"}, "annotations": []}]',
+    "ultralytics": b'[{"name": "a", "class": 0, "box": {"x1": 0}}]',
+    "torchvision": b'{"a": {"boxes": [], "labels": [], "scores": []}}',
+    "grand-challenge": b'[{"inputs": [], "outputs": []}]',
+}
+
+
+@pytest.mark.parametrize("name", registry.MARKS)
+def test_marks_hide_no_format_that_a_reader_would_recognise(tmp_path: Path, name: str) -> None:
+    if not registry.MARKS[name]:
+        assert "file" not in next(one for one in readers() if one.name == name).inputs
+        return
+    path = tmp_path / "a"
+    path.write_bytes(MARKED_FILES[name])
+    file = open_input(str(path))
+    by_marks = [reader.name for reader in readers(file)]
+    assert name in by_marks
+    recognised = [r.name for r in readers() if "file" in r.inputs and r.sniff(file) is not None]
+    assert recognised[0] == name
+    assert set(recognised) <= set(by_marks)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.training.canvases import Canvases, open_canvases, read_idx
-from calipers.training.data import open_images
-from calipers.training.frames import frame_of, prepare, scaled, statistics
+from calipers.training.datasets.canvases import Canvases, open_canvases, read_idx
+from calipers.training.datasets.frames import frame_of, prepare, scaled, statistics
+from calipers.training.datasets.training_images import open_images
 from training import layouts
 
 SMALL = Canvases(n_train=12, n_test=6, target="0", side=32, glyph=8, fewest=2, most=3)
@@ -224,7 +224,7 @@ def test_boxes_lie_on_the_grid_of_the_frame(folder, tmp_path):
 
 
 def test_many_frames_live_in_a_file(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("calipers.training.frames.IN_MEMORY", 100)
+    monkeypatch.setattr("calipers.training.datasets.frames.IN_MEMORY", 100)
     images = open_images(str(folder))
     frames = prepare(images, 16, folder=tmp_path)
     assert isinstance(frames.pixels, np.memmap)

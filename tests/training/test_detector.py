@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from calipers.kernels import boxes as kernels
-from calipers.training import augment
-from calipers.training.augment import BoxedFrame
-from calipers.training.canvases import Canvases
-from calipers.training.data import open_images
-from calipers.training.frames import prepare
+from calipers.training.datasets import augment
+from calipers.training.datasets.augment import BoxedFrame
+from calipers.training.datasets.canvases import Canvases
+from calipers.training.datasets.frames import prepare
+from calipers.training.datasets.training_images import open_images
 from calipers.training.training_plan import TrainingPlan
 from training import layouts
 from training.needs import NEEDS_TORCH

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from calipers.cli.main import run
-from calipers.training.canvases import Canvases
-from calipers.training.data import open_images
+from calipers.training.datasets.canvases import Canvases
+from calipers.training.datasets.training_images import open_images
 from training import layouts
 from training.needs import NEEDS_TORCH
 
 pytest.importorskip("torch", reason=NEEDS_TORCH)
-from calipers.training.members import members_of, split_of, usable
+from calipers.training.members import members_of, split_of
+from calipers.training.models import model_of
 from calipers.training.training_plan import TrainingPlan
 
 SMALL = ("--side", "32", "--epochs", "2", "--batch", "8", "--device", "cpu", "--quiet")
@@ -109,7 +110,7 @@ def test_images_without_boxes_teach_no_detector(tmp_path, capsys):
     rows = [{"image": "im0", "label": 1, **box}, {"image": "im1", "label": 0, **dict.fromkeys(box)}]
     rows.append({"image": "im2", "label": 1, **dict.fromkeys(box)})
     images = open_images(str(tmp_path / "pictures"), str(layouts.table(table, rows)))
-    assert usable(images, TrainingPlan.load("endocv2022")).ids == ("im0", "im1")
+    assert model_of(TrainingPlan.load("endocv2022")).usable(images).ids == ("im0", "im1")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_images_without_boxes_teach_no_detector(tmp_path, capsys):
         (["--ensemble", "endocv2023"], "did you mean 'endocv2022'"),
         (["--plan", "canvases", "--ensemble", "endocv2022"], "for --model detector"),
         (["--plan", "canvases", "--model", "detector"], "is for --model mil"),
-        (["--model", "detector", "--weights", "x.pth"], "a detector has its own"),
+        (["--model", "detector", "--weights", "x.pth"], "--model detector has its own network"),
     ],
 )
 def test_options_that_do_not_fit(words, message, tmp_path, capsys):

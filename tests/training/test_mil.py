@@ -6,20 +6,19 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.training.canvases import Canvases
-from calipers.training.data import open_images
-from calipers.training.frames import prepare
+from calipers.training.datasets.canvases import Canvases
+from calipers.training.datasets.frames import prepare
+from calipers.training.datasets.training_images import open_images
 from calipers.training.training_plan import TrainingPlan
 from training import layouts
 from training.needs import NEEDS_TORCH
 
 torch = pytest.importorskip("torch", reason=NEEDS_TORCH)
 from calipers.training.backbones import backbone, load_backbone  # noqa: E402
-from calipers.training.loop import fit  # noqa: E402
+from calipers.training.loop import average_weights, fit  # noqa: E402
 from calipers.training.mil import (  # noqa: E402
     MilNetwork,
     MilTask,
-    average_weights,
     bag_auc,
     maps_of,
 )

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.training.data import TrainingImages
-from calipers.training.splits import check_two_kinds, folds, holdout, split_images, subset
+from calipers.training.datasets.splits import check_two_kinds, folds, holdout, split_images, subset
+from calipers.training.datasets.training_images import TrainingImages
 
 
 def made(n_patients=60, seed=0, test=None):

@@ -161,6 +161,10 @@ def _runner(work: str) -> tuple[click.Command, Any]:
         from calipers.cli.evaluate import evaluate, run_evaluate
 
         return evaluate, run_evaluate
+    if work == "stability":
+        from calipers.cli.stability import run_stability, stability
+
+        return stability, run_stability
     raise InputError("a kind of work that can be merged", rule="no-blocks", value=work)
 
 

@@ -246,6 +246,7 @@ def _fused(
             folds=options["folds"] or FOLDS,
             rounds=options["rounds"] or ROUNDS,
             journal=target.journal,
+            jobs=options["jobs"],
             progress=narrator.whole(),
         )
         recipe = tuning.recipe

@@ -12,16 +12,20 @@ from __future__ import annotations
 import json
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from calipers.cli.engine import check_plan, chosen_part, chosen_workers, kept_blocks, part_option
 from calipers.cli.options import (
+    BLOCKS,
     REPLACE_RESULTS,
     SHARE,
     check_output,
+    engine_option,
     force_option,
     groups_option,
     images_option,
@@ -30,6 +34,7 @@ from calipers.cli.options import (
     output_options,
     resampling_arguments,
     resampling_options,
+    scheduler_option,
     seed_option,
 )
 from calipers.data.bags import Bags
@@ -42,6 +47,7 @@ UNDEFINED = click.Choice(["skip", "agree", "one"])
 INPUTS = ("labels", "groups", "scores", "references", "images")  # options that name an input
 
 if TYPE_CHECKING:
+    from calipers.engine.store import Store
     from calipers.stability.result import StabilityResult
 
 GRID = {2: (32, 32), 3: (16, 32, 32)}  # cells of a map of predictions, if nobody says
@@ -269,7 +275,10 @@ def grid_of(text: str | None) -> tuple[int, ...] | None:
     "--no-kendall", is_flag=True, help="Leave out Kendall's tau, which is slow on large maps."
 )
 @seed_option()
-@jobs_option()
+@jobs_option(BLOCKS)
+@engine_option
+@scheduler_option
+@part_option
 @force_option(REPLACE_RESULTS)
 @output_options
 def stability(models: tuple[str, ...], **options: Any) -> None:
@@ -283,24 +292,31 @@ def stability(models: tuple[str, ...], **options: Any) -> None:
     calipers stability run1 run2 run3 run4 run5 --labels labels.csv -o results
     calipers stability a.json b.json c.json --references refs.json
     """
+    run_stability(models, **options)
+
+
+def run_stability(models: tuple[str, ...], *, store: Store | None = None, **options: Any) -> None:
+    """Do what `calipers stability` does; ``store`` holds the bags of parts that were counted."""
+    from calipers.stability.analyse import bag_plan, bag_questions, collect_bags
     from calipers.stability.analyse import stability as run
 
     narrator, named_paths = (
         Narrator(quiet=options["quiet"] or options["as_json"]),
         named_models(models),
     )
-    analysis = _options(options)
+    analysis, part = _options(options), chosen_part(options)
     if options["output"] is not None:
         inputs = [path for _, path in named_paths] + [
             options[name] for name in INPUTS if options[name]
         ]
-        check_output(options["output"], options["force"], tuple(inputs))
+        # The folder of a part may hold what an earlier run of it finished.
+        check_output(options["output"], options["force"] or part is not None, tuple(inputs))
     elif options["images"] is not None:
         raise UsageError("--images is for the page, which -o DIR writes: give -o DIR too")
-    objects = None
+    cohort = None
     if options["references"] is not None:
         cohort = read_cohort(named_paths, options)
-        bags, objects = prediction_bags(cohort, options), _objects(cohort, narrator, options)
+        bags = prediction_bags(cohort, options)
     else:
         if options["grid"] is not None:
             raise UsageError(
@@ -308,8 +324,31 @@ def stability(models: tuple[str, ...], **options: Any) -> None:
             )
         bags = map_bags(named_paths, options)
     narrator.say(f"{len(bags)} images, {len(bags.models)} models: {', '.join(bags.models)}")
-    result = run(bags, progress=narrator.steps("reading", "resampling"), **analysis)
-    _finish(result, objects, narrator, options)
+    command = click.get_current_context().find_root().obj or ()
+    with ExitStack() as stack:
+        jobs, executor = stack.enter_context(chosen_workers(options, processes=False))
+        if options["output"] is not None:
+            names = ("threshold", "bags", "pooling", "kendall")
+            questions = bag_questions(bags, **{name: analysis[name] for name in names})
+            plan = bag_plan(bags, questions, command)
+            if store is None:
+                store = stack.enter_context(kept_blocks(plan, options, part))
+            else:
+                check_plan(store, plan)
+        how: dict[str, Any] = {"jobs": jobs, "executor": executor, "store": store}
+        how["progress"] = narrator.steps("reading", "resampling")
+        if part is not None:
+            number = collect_bags(bags, questions, **how)
+            narrator.say(f"part {part}: {number} images are kept in {options['output']}")
+            click.echo(options["output"])
+            return
+        result = run(bags, **how, **analysis)
+        objects = None
+        if cohort is not None:
+            objects = _objects(cohort, narrator, options)
+        _finish(result, objects, narrator, options)
+        if store is not None and not store.read_only:
+            store.remove()
 
 
 def _options(options: dict[str, Any]) -> dict[str, Any]:
@@ -320,7 +359,6 @@ def _options(options: dict[str, Any]) -> dict[str, Any]:
         "undefined": options["undefined"],
         "bags": options["bags"],
         "pooling": options["pooling"],
-        "jobs": options["jobs"],
         "kendall": not options["no_kendall"],
     }
 
@@ -367,7 +405,7 @@ def _save(result: Any, objects: Any, options: dict[str, Any]) -> str:
     """Write the folder; return the file to open."""
     page = result.save(
         options["output"],
-        command=click.get_current_context().obj or (),
+        command=click.get_current_context().find_root().obj or (),
         force=options["force"],
         images=options["images"],
         objects=objects,

@@ -22,10 +22,21 @@ from calipers.cli.options import (
 )
 from calipers.errors import UsageError
 from calipers.show.terminal import Narrator, print_tables
+from calipers.training.models import MODULES, model_named
 
 BACKBONES = ("small", "resnet18", "resnet50", "densenet121", "efficientnet-lite0")
 # Options that replace a value of the plan.
-OF_PLAN = ("backbone", "pooling", "side", "grid", "epochs", "batch", "rate", "boxed_share")
+OF_PLAN = (
+    "backbone",
+    "pooling",
+    "side",
+    "grid",
+    "epochs",
+    "batch",
+    "rate",
+    "boxed_share",
+    "stages",
+)
 DEVICES = click.Choice(["auto", "cpu", "cuda", "mps"])
 SHARE = click.FloatRange(0, 1)
 THREADS = "Number of threads."
@@ -47,8 +58,9 @@ def labels_option(function: Any) -> Any:
 @click.argument("data", metavar="DATA")
 @click.option(
     "--model",
-    type=click.Choice(["mil", "detector"]),
-    help="mil: maps from labels of images; detector: boxes from boxes. Default: that of the plan.",
+    type=click.Choice(list(MODULES)),
+    help="mil: maps from labels of images; chexnet: maps of several classes; detector: boxes from "
+    "boxes. Default: that of the plan.",
 )
 @output_folder_option("Folder for the run; must be new or empty. Required.")
 @labels_option
@@ -56,7 +68,7 @@ def labels_option(function: Any) -> Any:
 @click.option(
     "--plan",
     metavar="NAME|FILE",
-    help="canvases (default), canvases-detector, endocv2022, xray-..., or a TOML file.",
+    help="canvases (default), canvases-detector, chexnet, endocv2022, xray-..., or a TOML file.",
 )
 @click.option(
     "--subsets",
@@ -94,6 +106,12 @@ def labels_option(function: Any) -> Any:
     help="Share of the boxed training images whose boxes are used.",
 )
 @click.option(
+    "--stages",
+    metavar="N",
+    type=click.IntRange(1, 2),
+    help="2: train again from the instances that the first training marks, for mil.",
+)
+@click.option(
     "--average",
     is_flag=True,
     help="Start all models alike, and add the mean of their weights as a model.",
@@ -119,16 +137,17 @@ def train(data: str, **options: Any) -> None:
     """Train networks that mark where a finding is, or detectors.
 
     DATA is a folder of pictures with --labels, with a COCO file or other references in it, or of
-    NIH ChestX-ray; a folder of idx files (MNIST), or the word digits: small characters on canvases,
-    to try it without any data.
+    NIH ChestX-ray, MURA, CheXpert, Pascal VOC 2005 or PolypGen; a folder of idx files (MNIST), or
+    the word digits: small characters on canvases, to try it without any data.
 
     \b
     calipers train digits --subsets 5 -o runs
     calipers train xrays --labels labels.csv --plan xray-cardiomegaly-noisy-or -o runs
+    calipers train chestxray --model chexnet --subsets 1 -o runs
     calipers train polyps --model detector --ensemble endocv2022 -o runs
     """
     _require_torch()
-    from calipers.training.canvases import Canvases
+    from calipers.training.datasets.canvases import Canvases
     from calipers.training.train import run_tables
     from calipers.training.train import train as carry_out
     from calipers.training.training_plan import TrainingPlan
@@ -169,15 +188,15 @@ def _plan_name(data: str, options: dict[str, Any]) -> str:
     """Return the plan: what the user names, or the usual one of the model."""
     from pathlib import Path
 
-    from calipers.training.canvases import is_canvases
+    from calipers.training.datasets.canvases import is_canvases
 
     if options["plan"] is not None:
         return str(options["plan"])
-    if options["model"] != "detector" and options["ensemble"] is None:
-        return "canvases"
+    name = options["model"] or ("mil" if options["ensemble"] is None else "detector")
+    for_canvases, for_pictures = model_named(name).usual_plans
     folder = Path(data)
     is_drawn = data == "digits" or (folder.is_dir() and is_canvases(folder))
-    return "canvases-detector" if is_drawn else "endocv2022"
+    return for_canvases if is_drawn else for_pictures
 
 
 def _document(record: Any) -> dict[str, Any]:
@@ -217,12 +236,13 @@ def predict(run: str, images: str, **options: Any) -> None:
     if options["output"] is None:
         raise UsageError("say where the maps go: -o DIR")
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
-    names = ("labels", "part", "save_images", "device", "jobs", "force")
+    names = ("labels", "part", "device", "jobs", "force")
     result = carry_out(
         run,
         images,
         options["output"],
         **{name: options[name] for name in names},
+        save_pictures=options["save_images"],
         progress=narrator.whole(),
     )
     _warn(narrator, result.notes, [error.as_dict() for error in result.broken])

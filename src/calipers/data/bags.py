@@ -175,6 +175,13 @@ class ArrayBags:
             self.instances[i] if self.instances else None,
         )
 
+    def alone(self, i: int) -> ArrayBags:
+        """Return bag i as the only one, for a worker that gets nothing else."""
+        instances = self.instances[i : i + 1]
+        return ArrayBags(
+            self.models, self.ids[i : i + 1], self.maps[i : i + 1], instances=instances
+        )
+
 
 def _gather(maps: Any) -> tuple[tuple[str, ...] | None, Maps, tuple[str, ...] | None]:
     """Return the names of the models or None, one array per bag, and the bag ids or None."""

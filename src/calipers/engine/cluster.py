@@ -8,11 +8,12 @@ inputs under the same path.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
+from calipers.engine.work import WorkerDied
 from calipers.errors import InputError, UsageError
 
 INSTALL = 'Dask is needed for --engine dask: pip install "calipers[dask]"'
@@ -56,7 +57,46 @@ def dask_cluster(scheduler: str | None = None, *, workers: int = 1) -> Iterator[
                 file=scheduler or "<local>",
                 hint="start workers with: dask worker ADDRESS",
             )
-        yield Cluster(client.get_executor(pure=False), sum(threads.values()))
+        executor = _Tolerant(client.get_executor(pure=False))
+        yield Cluster(executor, sum(threads.values()))
+
+
+class _Tolerant(Executor):
+    """The executor of a client, which says in our words that an item ended its workers.
+
+    Dask gives an item up that was under way when several workers died.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Begin a call."""
+        inner, outer = self._executor.submit(call, *args, **kwargs), Future[Any]()
+        inner.add_done_callback(lambda future: _pass_on(future, outer))
+        # A call that nobody waits for any more need not run.
+        outer.add_done_callback(lambda future: inner.cancel() if future.cancelled() else None)
+        return outer
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Leave the cluster."""
+        self._executor.shutdown(wait=wait, cancel_futures=cancel_futures)
+
+
+def _pass_on(inner: Future[Any], outer: Future[Any]) -> None:
+    """Give the outcome of one future to another."""
+    from distributed import KilledWorker
+
+    if outer.cancelled() or inner.cancelled():
+        outer.cancel()
+        return
+    error = inner.exception()
+    if isinstance(error, KilledWorker):
+        error = WorkerDied("workers of the cluster, several times")
+    if error is None:
+        outer.set_result(inner.result())
+    else:
+        outer.set_exception(error)
 
 
 def _connected(client: Any, scheduler: str) -> Any:

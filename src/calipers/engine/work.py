@@ -12,7 +12,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import count
@@ -127,6 +127,32 @@ def in_order(
                 store.flush()
         finally:  # after an error or an interrupt the remaining items are not needed
             queue.cancel()
+
+
+def smallest_fatal(
+    work: Callable[[Item], Any],
+    item: Item,
+    halves: Callable[[Item], Sequence[Item]],
+    executor: Executor,
+) -> Item:
+    """Return the smallest piece of an item whose work ends its process, as that of the item does.
+
+    Parameters
+    ----------
+    halves
+        Cuts a piece in two; nothing comes back for one that cannot be cut.
+    executor
+        One that outlives its workers, and raises `WorkerDied`.
+    """
+    while True:
+        for piece in halves(item):
+            try:
+                executor.submit(work, piece).result()
+            except WorkerDied:
+                item = piece
+                break
+        else:  # it cannot be cut, or its halves do no harm alone
+            return item
 
 
 class _Queue(Generic[Item, Result]):

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions, References
 from calipers.engine.store import RunPlan
-from calipers.engine.work import in_order
-from calipers.errors import UsageError
+from calipers.engine.work import WorkerDied, in_order, smallest_fatal
+from calipers.errors import InputError, UsageError
 from calipers.evaluation.protocol import Protocol
 from calipers.matching.assign import MatchRecipe
 from calipers.matching.matches import Matches, View
@@ -41,6 +41,8 @@ BLOCK = 16384  # images
 
 Progress = Callable[[int, int], None]  # (blocks done, blocks in all)
 Job = tuple[str, Recipe[Any]]  # model, recipe
+Task = tuple[Any, str, Recipe[Any], tuple[int, int]]  # key, model, recipe, span of images
+Block = tuple[Cohort, str, Recipe[Any]]  # the images of a task, its model and its recipe
 
 
 def spans(n_images: int, block: int | None = None) -> list[tuple[int, int]]:
@@ -73,9 +75,7 @@ def collect(
     """
     tasks = _tasks(cohort, jobs)
     parts: dict[Any, list[Evidence]] = {key: [] for key in jobs}
-    results = in_order(
-        _work, _blocks(cohort, tasks), workers=workers, executor=executor, store=store
-    )
+    results = _matched(cohort, tasks, workers, executor, store)
     for n_done, evidence in enumerate(results, start=1):
         parts[tasks[n_done - 1][0]].append(evidence)
         if progress is not None:
@@ -96,9 +96,7 @@ def collect_part(
     sized = with_areas(cohort, protocol)
     tasks = _tasks(sized, jobs_of(sized, protocol.compile()))
     first, end = store.span
-    results = in_order(
-        _work, _blocks(sized, tasks), workers=workers, executor=executor, store=store
-    )
+    results = _matched(sized, tasks, workers, executor, store)
     for n_done, _ in enumerate(results, start=1):
         if progress is not None:
             progress(n_done, end - first)
@@ -131,9 +129,44 @@ def collection_plan(cohort: Cohort, protocol: Protocol, command: Sequence[str] =
     )
 
 
-def _tasks(
-    cohort: Cohort, jobs: Mapping[Any, Job]
-) -> list[tuple[Any, str, Recipe[Any], tuple[int, int]]]:
+def _matched(
+    cohort: Cohort,
+    tasks: Sequence[Task],
+    workers: int,
+    executor: Executor | None,
+    store: Store | None,
+) -> Iterator[Evidence]:
+    """Yield the evidence of every task; a worker that dies names the image that ends it."""
+    blocks = _blocks(cohort, tasks)
+    try:
+        yield from in_order(_work, blocks, workers=workers, executor=executor, store=store)
+    except WorkerDied as error:
+        assert executor is not None, "threads do not die alone"
+        (block,) = _blocks(cohort, [tasks[error.item]])
+        images = smallest_fatal(_work, block, _halves, executor)[0].images.ids
+        place = f"image {images[0]!r}"
+        if len(images) > 1:
+            place = f"images {images[0]!r} to {images[-1]!r}, together"
+        raise InputError(
+            "images that can be matched",
+            rule="worker-died",
+            location=place,
+            value=error.how,
+            hint="the memory of a worker may be too small for its objects",
+        ) from None
+
+
+def _halves(task: Block) -> list[Block]:
+    """Return the two halves of a block of images; nothing for a single image."""
+    block, model, recipe = task
+    middle = block.n_images // 2
+    if not middle:
+        return []
+    spans_of_halves = ((0, middle), (middle, block.n_images))
+    return [(block.span(*span), model, recipe) for span in spans_of_halves]
+
+
+def _tasks(cohort: Cohort, jobs: Mapping[Any, Job]) -> list[Task]:
     """Return (key, model, recipe, images) of every job on every block."""
     blocks = spans(cohort.n_images)
     tasks = []
@@ -142,16 +175,14 @@ def _tasks(
     return tasks
 
 
-def _blocks(
-    cohort: Cohort, tasks: Iterable[tuple[Any, str, Recipe[Any], tuple[int, int]]]
-) -> Iterator[tuple[Cohort, str, Recipe[Any]]]:
+def _blocks(cohort: Cohort, tasks: Iterable[Task]) -> Iterator[Block]:
     """Yield the block of images, the model and the recipe of every task."""
     for _, model, recipe, span in tasks:
         block = cohort if span == (0, cohort.n_images) else cohort.span(*span)
         yield block, model, recipe
 
 
-def _work(task: tuple[Cohort, str, Recipe[Any]]) -> Evidence:
+def _work(task: Block) -> Evidence:
     block, model, recipe = task
     evidence: Evidence = recipe.collect(block, model)
     return evidence
@@ -267,10 +298,12 @@ def estimated_rows(
     images: NDArray[np.int64] | None = None,
     group: Mapping[str, str] | None = None,
     per_class: bool = True,
+    workers: int = 1,
     progress: Progress_ | None = None,
 ) -> list[Row]:
     """Return the rows of all models on all images, or on those of a group: metrics as in the
-    protocol, pooled first. The units are those of the protocol unless they are given.
+    protocol, pooled first. The units are those of the protocol unless they are given; ``workers``
+    threads resample them.
     """
     units = units_for(cohort, protocol) if units is None else units
     metrics = protocol.compile()
@@ -287,7 +320,7 @@ def estimated_rows(
                     tables[key] = table if images is None else table.take(images)
             cases += [(metric, tables[metric.recipe.key]) for metric in metrics]
             owners += [model] * len(metrics)
-        results = estimates(cases, units, certainty, progress)
+        results = estimates(cases, units, certainty, progress, workers)
         for model, (metric, _), result in zip(owners, cases, results):
             shown_rows = result if per_class else result[:1]
             rows += _rows(model, metric, shown_rows, cohort.classes, group)
@@ -314,6 +347,7 @@ def _rows(
     classes: Sequence[str],
     group: Mapping[str, str] | None,
 ) -> Iterator[Row]:
-    labels = [None, *classes]
+    labels, facts = [None, *classes], metric.facts
+    ids = [facts.id_of(k) for k in range(len(facts.names))]
     for row, k, estimate in rows_of(table):
-        yield Row(model, metric.facts.names[k], metric.facts.id_of(k), labels[row], group, estimate)
+        yield Row(model, facts.names[k], ids[k], labels[row], group, estimate)

@@ -108,9 +108,11 @@ def evaluate(
         store=store,
         progress=progress,
     )
-    rows = estimated_rows(sized, protocol, evidence, ci=ci, progress=progress)
+    # What is left is small, and resampled on this machine whatever the executor is.
+    workers = jobs if executor is None else 1
+    rows = estimated_rows(sized, protocol, evidence, ci=ci, workers=workers, progress=progress)
     evaluation = Evaluation(protocol, cohort, tuple(rows), evidence, ci)
-    return grouped(evaluation, by, progress)
+    return grouped(evaluation, by, progress, workers)
 
 
 def _check(cohort: Cohort) -> None:

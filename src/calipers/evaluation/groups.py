@@ -85,9 +85,14 @@ class Grouping:
 
 
 def grouped(
-    evaluation: Evaluation, by: Sequence[str], progress: Progress | None = None
+    evaluation: Evaluation,
+    by: Sequence[str],
+    progress: Progress | None = None,
+    workers: int = 1,
 ) -> Evaluation:
-    """Return the evaluation with the rows of all groups behind its own, and their summaries."""
+    """Return the evaluation with the rows of all groups behind its own, and their summaries;
+    ``workers`` threads match and resample.
+    """
     from calipers.results.comparison import GroupedRows
 
     rows = list(evaluation.rows)
@@ -104,7 +109,7 @@ def grouped(
             own = [row for row in evaluation.rows if row.label is not None and row.group is None]
             summaries += _summaries([replace(row, label=None) for row in own], text)
             continue
-        group_rows = _rows(evaluation, grouping, progress)
+        group_rows = _rows(evaluation, grouping, progress, workers)
         groupings.append(GroupedRows(text, group_rows, tuple(_summaries(group_rows, text))))
         rows += group_rows
         summaries += groupings[-1].summaries
@@ -113,12 +118,14 @@ def grouped(
     )
 
 
-def _rows(evaluation: Evaluation, grouping: Grouping, progress: Progress | None) -> tuple[Row, ...]:
+def _rows(
+    evaluation: Evaluation, grouping: Grouping, progress: Progress | None, workers: int
+) -> tuple[Row, ...]:
     """Return the rows of all groups, by model, then metric."""
     place = {metric: k for k, metric in enumerate(evaluation.metrics)}
     models = {model: k for k, model in enumerate(evaluation.models)}
     rows: list[Row] = []
-    for protocol, evidence, groups in _strata(evaluation, grouping, progress):
+    for protocol, evidence, groups in _strata(evaluation, grouping, progress, workers):
         for group in groups:
             rows += estimated_rows(
                 evaluation.cohort,
@@ -129,6 +136,7 @@ def _rows(evaluation: Evaluation, grouping: Grouping, progress: Progress | None)
                 images=group.images,
                 group=group.values,
                 per_class=grouping.per_class,
+                workers=workers,
                 progress=progress,
             )
     # Stable: the groups of a model and metric stay in their order.
@@ -155,7 +163,7 @@ def check_groupings(cohort: Cohort, by: Sequence[str]) -> None:
 
 
 def _strata(
-    evaluation: Evaluation, grouping: Grouping, progress: Progress | None
+    evaluation: Evaluation, grouping: Grouping, progress: Progress | None, workers: int
 ) -> Iterator[tuple[Protocol, Mapping[Any, Any], list[Group]]]:
     """Yield, for every range of sizes, the protocol and evidence that see it, and the groups of
     images.
@@ -168,7 +176,9 @@ def _strata(
         narrowed = _narrowed(protocol, name, size)
         # Objects outside the range are ignored, so fates change: the evidence is collected anew.
         sized = with_areas(cohort, narrowed)
-        evidence = collect(sized, jobs_of(sized, narrowed.compile()), progress=progress)
+        evidence = collect(
+            sized, jobs_of(sized, narrowed.compile()), workers=workers, progress=progress
+        )
         yield narrowed, evidence, _image_groups(cohort, grouping, name)
 
 

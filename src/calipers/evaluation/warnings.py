@@ -16,20 +16,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calipers.data.cohort import Cohort
-from calipers.data.maps import Histograms, Maps
 from calipers.data.objects import Predictions
 from calipers.data.rules import outside_image
 from calipers.doctor.trial import HIT, NEAR_ZERO, suspicion
 from calipers.evaluation.protocol import Protocol
-from calipers.kernels import voxels
 from calipers.matching.matches import Matches
 from calipers.metrics.base import Evidence, Metric
-from calipers.metrics.maps import AXES, MapMetric, MapSettings, Measure, Tables
 from calipers.metrics.sequences import SEQUENCE, SequenceMetric
 from calipers.results.estimate import FLAGS, Row
 from calipers.show.words import (
@@ -42,6 +39,11 @@ from calipers.show.words import (
 )
 from calipers.statistics.clusters import group_columns, note_on_groups, spread_of
 from calipers.statistics.weights import Units, units_of
+
+if TYPE_CHECKING:
+    # What is about maps is loaded with the first maps: most evaluations have boxes.
+    from calipers.data.maps import Histograms, Maps
+    from calipers.metrics.maps import MapMetric, Measure
 
 EXACT = 1e-6  # a bound of this width changes no digit that is shown
 FAINT = 0.1  # a score below which a voxel is hardly called
@@ -299,7 +301,10 @@ def _suspected(cohort: Cohort, model: str, matches: Matches) -> Iterator[str]:
         return
     possible = min(len(matches.score), len(matches.reference_label))
     is_near = matches.pairs.similarity >= HIT
-    n_met = len(np.unique(matches.pairs.reference[is_near]))
+    # Marked, not sorted: NumPy's way to distinct values also loads its masked arrays.
+    is_met = np.zeros(len(matches.reference_label), np.bool_)
+    is_met[matches.pairs.reference[is_near]] = True
+    n_met = int(np.count_nonzero(is_met))
     if n_met < NEAR_ZERO * possible:
         words = suspicion(cohort, model)
         if words is not None:
@@ -347,6 +352,8 @@ def map_warnings(
     """Yield the warnings of an evaluation of maps; none without maps."""
     if not cohort.maps:
         return
+    from calipers.metrics.maps import MapMetric
+
     measures: dict[str, Measure] = {}
     for metric in metrics:
         if isinstance(metric, MapMetric):
@@ -388,6 +395,8 @@ def _undefined(
 
 def number_of_slices(cohort: Cohort, protocol: Protocol) -> int:
     """Return the slices of all samples; a picture is one slice."""
+    from calipers.metrics.maps import AXES, MapSettings
+
     if cohort.dimensions == 2:
         return cohort.n_images
     axis = AXES.index((protocol.maps or MapSettings()).slices)
@@ -396,6 +405,9 @@ def number_of_slices(cohort: Cohort, protocol: Protocol) -> int:
 
 def bounds_of(maps: Maps) -> dict[str, tuple[float, float]]:
     """Return between which values AP and AUROC of all voxels lie; nothing where they are exact."""
+    from calipers.kernels import voxels
+    from calipers.metrics.maps import Tables
+
     if maps.exact_values or not len(maps.histograms.bin):
         return {}
     pooled = Tables(maps.histograms).pooled(np.ones((1, maps.n_images), np.int64), maps.references)

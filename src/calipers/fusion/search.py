@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -132,12 +132,16 @@ def most_trials(parameters: Sequence[Parameter], rounds: int) -> int:
 
 def climb(
     parameters: Sequence[Parameter],
-    value_of: Callable[[Point], float],
+    values_of: Callable[[Sequence[Point]], Iterable[float]],
     *,
     rounds: int,
     lower: bool,
 ) -> Point:
-    """Return the best point on the way from the start; ``lower`` if less is better."""
+    """Return the best point on the way from the start; ``lower`` if less is better.
+
+    ``values_of`` is asked for all values of a parameter at once, so that they can be computed side
+    by side; the others stay as they were before it.
+    """
 
     def is_better(value: float, other: float) -> bool:
         if math.isnan(value) or math.isnan(other):
@@ -145,16 +149,15 @@ def climb(
         return value < other if lower else value > other
 
     point = tuple(parameter.start for parameter in parameters)
-    best = value_of(point)
+    (best,) = values_of([point])
     for _ in range(rounds):
         before = point
         for k, parameter in enumerate(parameters):
-            base = point
+            trials = []
             for candidate in parameter.values:
-                if candidate == base[k]:
-                    continue
-                trial = (*base[:k], candidate, *base[k + 1 :])
-                value = value_of(trial)
+                if candidate != point[k]:
+                    trials.append((*point[:k], candidate, *point[k + 1 :]))
+            for trial, value in zip(trials, values_of(trials)):
                 if is_better(value, best):
                     point, best = trial, value
         if point == before:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from calipers.arguments import names_arguments
 from calipers.arrays import I64, Flags
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions
+from calipers.engine.work import in_order
 from calipers.errors import InputError, UsageError, whole
 from calipers.evaluation.collect import collect, jobs_of, units_for, with_areas
 from calipers.evaluation.compare import chosen_metrics
@@ -49,6 +50,7 @@ from calipers.fusion.search import (
     recipe_at,
 )
 from calipers.kernels.resampling import check_seed, generator
+from calipers.kernels.route import MOST_THREADS
 from calipers.results.files import sha256_of
 from calipers.show.words import count_text
 from calipers.statistics.weights import Units
@@ -70,6 +72,7 @@ def tune_fusion(
     rounds: int = 3,
     seed: int | None = None,
     journal: str | Path | None = None,
+    jobs: int = 1,
     progress: Progress | None = None,
 ) -> FusionTuning:
     """Choose the parameters of a recipe on a tuning split, with an honest estimate of its value.
@@ -91,6 +94,9 @@ def tune_fusion(
         Of the folds and of the intervals; replaces that of the protocol.
     journal
         A file that keeps the values of the search; a search that was stopped goes on from there.
+    jobs
+        Number of threads that try values of a parameter side by side; the result does not depend
+        on it.
     progress
         Called with (name of the step, trials done, trials at most).
 
@@ -118,6 +124,7 @@ def tune_fusion(
         folds=folds,
         rounds=whole("rounds", rounds, 1, 100),
         journal=journal,
+        jobs=whole("jobs", jobs, 1, MOST_THREADS),
         progress=progress,
     )
     return search.result()
@@ -192,13 +199,14 @@ class _NestedSearch:
         folds: int,
         rounds: int,
         journal: str | Path | None,
+        jobs: int,
         progress: Progress | None,
     ) -> None:
         self.cohort, self.recipe, self.parameters = cohort, recipe, parameters
         self.protocol, self.units, self.rounds = protocol, units, rounds
         self.metric = protocol.metrics[0].name
         self.fold = _folds(units, whole("folds", folds, 2, 100), protocol.seed)
-        self.n_folds = folds
+        self.n_folds, self.jobs = folds, jobs
         # A row per search: the images that it may see. The last one sees all of them.
         self.visible = np.stack([self.fold != k for k in range(folds + 1)])
         path = None if journal is None else Path(journal)
@@ -210,7 +218,7 @@ class _NestedSearch:
     def result(self) -> FusionTuning:
         """Search with every fold left out, then with all images, and state what came of it."""
         start = tuple(parameter.start for parameter in self.parameters)
-        if math.isnan(self._value(start, self.n_folds)):
+        if math.isnan(next(self._values([start], self.n_folds))):
             raise InputError(
                 f"a tuning split on which {self.metric} has a value",
                 rule="no-references",
@@ -257,38 +265,41 @@ class _NestedSearch:
         """Return the point that the search ends at which may see the images of ``part``."""
         end = (part + 1) * (self.most // (self.n_folds + 1))
 
-        def value_of(point: Point) -> float:
-            value = self._value(point, part)
-            self.n_asked += 1
-            self.progress("tuning", self.n_asked, self.most)
-            return value
+        def values_of(points: Sequence[Point]) -> Iterator[float]:
+            for value in self._values(points, part):
+                self.n_asked += 1
+                self.progress("tuning", self.n_asked, self.most)
+                yield value
 
         lower = self.metric in self.protocol.lower_is_better
-        point = climb(self.parameters, value_of, rounds=self.rounds, lower=lower)
+        point = climb(self.parameters, values_of, rounds=self.rounds, lower=lower)
         # A search may end before its last round.
         self.n_asked = end
         self.progress("tuning", self.n_asked, self.most)
         return point
 
-    def _value(self, point: Point, part: int) -> float:
-        key = _key(point, part)
-        if key not in self.journal:
-            self._compute(point, part)
-        return self.journal.values[key]
+    def _values(self, points: Sequence[Point], part: int) -> Iterator[float]:
+        """Yield the values of points for one search; new ones go into the journal, in order."""
+        new = [point for point in points if _key(point, part) not in self.journal]
+        results = in_order(lambda point: self._computed(point, part), new, workers=self.jobs)
+        for point in points:
+            key = _key(point, part)
+            if key not in self.journal:
+                for part_of_value, value in next(results):
+                    self.journal.add(_key(point, part_of_value), value)
+            yield self.journal.values[key]
 
-    def _compute(self, point: Point, part: int) -> None:
-        """Compute the value of a point for one search, and for all of them where that is free."""
+    def _computed(self, point: Point, part: int) -> list[tuple[int, float]]:
+        """Return (search, value) of a point: for one search, and for all where that is free."""
         recipe = self._recipe(point)
         if not any(recipe.weights.get(name, 1.0) for name in self.cohort.models):
-            self.journal.add(_key(point, part), math.nan)  # no member counts
-            return
+            return [(part, math.nan)]  # no member counts
         parts = list(range(self.n_folds + 1))
         if any(step.needs_curves for step in recipe.steps):
             # Its curves are those of the images that this search may see.
             recipe, parts = fit_calibration(self._seen_cohort(part), recipe), [part]
         predictions = carry_out(self.cohort, recipe).predictions
-        for k, value in zip(parts, self._metric_values(predictions, self.visible[parts])):
-            self.journal.add(_key(point, k), value)
+        return list(zip(parts, self._metric_values(predictions, self.visible[parts])))
 
     def _metric_values(self, predictions: Predictions, visible: Flags) -> list[float]:
         cohort = replace(self.cohort, models={self.recipe.name: predictions})

@@ -233,7 +233,7 @@ def sniff_file(file: InputFile) -> Sniffed:
         raise InputError("content", rule="empty-file", file=file.file, value="only white space")
     folder_formats = []
     # The order of the registry: formats with an unmistakable mark come before tables.
-    for reader in readers():
+    for reader in readers(file):
         if "folder" in reader.inputs:
             folder_formats.append(reader.name)
         if kind not in reader.inputs:

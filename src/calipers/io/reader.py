@@ -32,7 +32,7 @@ from calipers.data.objects import BOX_FORMATS
 from calipers.data.rules import Delivery, Finding, Role, Source
 from calipers.errors import InputError, PluginError, UsageError, did_you_mean, flag, real, word
 from calipers.io.consensus import Readings
-from calipers.io.source import InputFile
+from calipers.io.source import HEAD, InputFile, InputFolder
 
 if TYPE_CHECKING:
     from calipers.io.volumes.volume import Volume
@@ -363,10 +363,19 @@ class Reader(ABC):
         )
 
 
-def readers() -> Iterator[Reader]:
-    """Yield the readers of all formats in the order in which they are asked, each loaded then."""
+def readers(file: InputFile | None = None) -> Iterator[Reader]:
+    """Yield the readers of all formats in the order in which they are asked, each loaded then.
+
+    With a single file, only those whose format it may have by its marks (`registry.MARKS`).
+    """
+    ends = b""
+    if file is not None and not isinstance(file, InputFolder):
+        size = len(file.data)
+        ends = bytes(file.data[:HEAD]) + bytes(file.data[max(HEAD, size - HEAD) : size])
     for name in registry.known("format"):
-        yield reader_of(name)
+        marks = registry.MARKS.get(name)
+        if not ends or marks is None or any(mark in ends for mark in marks):
+            yield reader_of(name)
 
 
 def reader_of(name: str) -> Reader:

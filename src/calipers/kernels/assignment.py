@@ -565,17 +565,31 @@ def optimal(
 
 
 def _descending_order(reference: I64, prediction: I64, similarity: F64, score: F64) -> I64:
-    return np.lexsort((reference, prediction, -score[prediction], -similarity))
+    """Return the pairs by descending similarity, then by score, then by rows."""
+    order = np.argsort(-similarity, kind="stable")
+    ordered = similarity[order]
+    equal = np.zeros(len(order) + 1, np.bool_)
+    equal[1:-1] = ordered[1:] == ordered[:-1]
+    # Hardly any similarity occurs twice: the further keys are looked at only where one does.
+    places = np.flatnonzero(equal[1:] | equal[:-1])
+    ties = order[places]
+    keys = (reference[ties], prediction[ties], -score[prediction[ties]], -similarity[ties])
+    order[places] = ties[np.lexsort(keys)]
+    return order
 
 
 def _first_of(key: I64) -> I64:
     """Return the positions at which each key occurs first, in ascending order."""
-    if not len(key):
-        return np.zeros(0, np.int64)
-    first = np.empty(int(key.max()) + 1, np.int64)
+    return np.flatnonzero(_is_first(key))
+
+
+def _is_first(key: I64) -> Flags:
+    """Return (n,) which positions are the first of their key."""
+    first = np.empty(int(key.max(initial=-1)) + 1, np.int64)
+    place = np.arange(len(key))
     # The last write, which is the first occurrence, stays.
-    first[key[::-1]] = np.arange(len(key))[::-1]
-    return np.flatnonzero(first[key] == np.arange(len(key)))
+    first[key[::-1]] = place[::-1]
+    return np.asarray(first[key] == place)
 
 
 def _greedy(order: I64, reference: I64, prediction: I64, crowd: Flags) -> I64:
@@ -590,7 +604,7 @@ def _greedy(order: I64, reference: I64, prediction: I64, crowd: Flags) -> I64:
     while len(order):
         ref, pred = reference[order], prediction[order]
         ref = np.where(crowd[ref], n_references + np.arange(len(order)), ref)
-        mutual = np.intersect1d(_first_of(ref), _first_of(pred), assume_unique=True)
+        mutual = np.flatnonzero(_is_first(ref) & _is_first(pred))
         accepted.append(order[mutual])
         busy_ref = np.zeros(n_references + len(order), np.bool_)
         busy_pred = np.zeros(int(pred.max()) + 1, np.bool_)

@@ -45,6 +45,11 @@ class View:
     score_cut: float = float("-inf")  # predictions below it do not exist
     duplicates: str = "penalised"  # penalised | forgiven
 
+    def __hash__(self) -> int:
+        # Views of one matching differ in these two: a number of all fields takes three times as
+        # long, and views are looked up hundreds of times.
+        return hash((self.threshold, self.size))
+
 
 @dataclass(frozen=True, slots=True)
 class Pairs:

@@ -31,6 +31,7 @@ REASONS = (
     "no_sequences",
     "no_frame_rate",
 )
+KNOWN_REASONS = frozenset(REASONS)  # looked up for every estimate
 
 # Intraclass correlation of errors that is assumed where no error shows it. In 81 simulated kinds of
 # proportions (.92 to .985; 8, 14 or 30 units of 1, 3 or 8 objects; correlations of .1 to 1) 98 %
@@ -115,10 +116,11 @@ class Estimate:
     populated: PopulatedMean | None = None  # of a mean over classes, some of which are rare
 
     def __post_init__(self) -> None:
-        if self.reason is not None and self.reason not in REASONS:
+        if self.reason is None:
+            if math.isnan(self.value):
+                raise AssertionError("an undefined value needs a reason")
+        elif self.reason not in KNOWN_REASONS:
             raise AssertionError(f"{self.reason!r} is not one of the reasons")
-        if math.isnan(self.value) and self.reason is None:
-            raise AssertionError("an undefined value needs a reason")
 
     def __float__(self) -> float:
         return self.value

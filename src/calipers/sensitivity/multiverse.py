@@ -199,7 +199,7 @@ def multiverse(
         n_references=int((~cohort.references.ignore).sum()),
     )
     return replace(
-        result, robustness=_robustness(result, parts, complete, replicates, seed, progress)
+        result, robustness=_robustness(result, parts, complete, replicates, seed, jobs, progress)
     )
 
 
@@ -279,6 +279,7 @@ def _robustness(
     complete: NDArray[Any],
     replicates: int,
     seed: int,
+    jobs: int,
     progress: Progress | None,
 ) -> Robustness | None:
     """Return the intervals of a multiverse; None without replicates, or with too few units."""
@@ -286,7 +287,9 @@ def _robustness(
         return None
     tables = []
     for part in parts:
-        values = replicate_values(part.evaluation, part.names, replicates, seed, progress)
+        values = replicate_values(
+            part.evaluation, part.names, replicates, seed, progress, workers=jobs
+        )
         if values is None:
             return None
         tables.append((part.rows, values))

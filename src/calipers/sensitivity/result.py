@@ -475,6 +475,7 @@ def replicate_values(
     replicates: int,
     seed: int,
     progress: Progress | None = None,
+    workers: int = 1,
 ) -> F64 | None:
     """Return (replicates, metrics, models) pooled values of the named metrics.
 
@@ -496,7 +497,8 @@ def replicate_values(
         if progress is not None:
             progress(count, total)
 
-    parts = weighed(cases, bootstrap(units, replicates, seed), report_block, _pooled_values)
+    blocks = bootstrap(units, replicates, seed)
+    parts = weighed(cases, blocks, report_block, _pooled_values, workers)
     column_of = {name: k for k, name in enumerate(names)}
     table = np.full((replicates, len(names), len(cohort.models)), np.nan)
     for k, ((metric, _), (values,)) in enumerate(zip(cases, parts)):

@@ -2,7 +2,8 @@
 """`stability`: do models that were trained alike mark the same places? And tables of analyses.
 
 In come maps (arrays, or a source of bags) and optional labels; out goes a `StabilityResult`. Called
-by `calipers.stability` and the ``stability`` command. `stability_table` puts several results by key
+by `calipers.stability` and the ``stability`` command, which also counts bags in parts (`bag_plan`,
+`collect_bags`). `stability_table` puts several results by key
 (data sets, pooling operators, ways of training) into one `StabilityTable` with mean and standard
 deviation.
 """
@@ -11,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from calipers.arguments import names_arguments
 from calipers.arrays import F64, Flags
 from calipers.data.bags import ArrayBags, Bags
+from calipers.engine.store import RunPlan
 from calipers.errors import InputError, UsageError, flag, one_of, real, several, shown
 from calipers.kernels.resampling import check_seed
 from calipers.results.document import Document
@@ -25,9 +27,11 @@ from calipers.results.estimate import number
 from calipers.stability.bag_scores import STANDARD, Pooling
 from calipers.stability.evidence import (
     ALL_MODELS,
+    BagQuestions,
     StabilityPlan,
     check_jobs,
     check_undefined,
+    count_bags,
     gather,
 )
 from calipers.stability.result import StabilityResult, remarks
@@ -36,8 +40,14 @@ from calipers.statistics.estimates import Certainty
 from calipers.statistics.intervals import check_level, check_replicates
 from calipers.statistics.weights import units_of
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from calipers.engine.store import Store
+
 Progress = Callable[[int, int], None]
 
+BAGS_PER_BLOCK = 8  # of a stopped run, at most the block that was under way is done again
 SWEEP = tuple(k / 10 for k in range(1, 10))
 BAGS = ("positive", "all")
 
@@ -68,6 +78,8 @@ def stability(
     ci: bool = True,
     kendall: bool = True,
     jobs: int = 1,
+    executor: Executor | None = None,
+    store: Store | None = None,
     progress: Progress | None = None,
 ) -> StabilityResult:
     """Measure how far models that were trained alike mark the same places.
@@ -109,6 +121,11 @@ def stability(
         False leaves out Kendall's tau, the slowest score.
     jobs
         Number of threads; the numbers do not depend on it.
+    executor
+        Where bags are read and compared instead: `calipers.engine.processes.Processes`, the
+        executor of a cluster; ``jobs`` then says how many bags it works on at a time.
+    store
+        Finished bags are taken from there, and new ones are written to it: `bag_plan`.
 
     Notes
     -----
@@ -142,12 +159,9 @@ def stability(
         "bag_scores": bag_scores,
     }
     source = _bags_of(maps, labels, optional)
-    if ALL_MODELS in source.models:
-        raise UsageError(
-            f"no model may be called {ALL_MODELS!r}: results use that name for all models together"
-        )
     operator = _pooling_of(source, pooling)
-    selection, notes = _select_bags(source, bags)
+    questions, notes = _questions(source, every_threshold, bags, operator, kendall)
+    selection = questions.selection
     positive = None
     if source.positive is not None:
         positive = np.asarray(source.positive, np.bool_)[selection]
@@ -171,22 +185,13 @@ def stability(
         ),
         notes=(*source.notes, *notes),
     )
-    pool = _bags_to_pool(source)
-    # The standard ones too: maps are read once, and `localization` may ask for another one later.
-    poolings = {name: Pooling.of(name) for name in STANDARD} | {str(operator): operator}
     evidence = gather(
-        source,
-        every_threshold,
-        selection,
-        pool,
-        poolings=tuple(poolings.values()),
-        kendall=kendall,
-        jobs=jobs,
-        progress=progress,
+        source, questions, jobs=jobs, executor=executor, store=store, progress=progress
     )
     # The bag AUC needs the negative bags too, so its cases are all bags, not only the selection.
     case_units = units_of(columns, len(source), cluster)
-    cases = Cases.of(source, tuple(poolings), evidence.pooled_scores, case_units)
+    names = tuple(str(pooling) for pooling in questions.poolings)
+    cases = Cases.of(source, names, evidence.pooled_scores, case_units)
     result = StabilityResult(
         plan=plan,
         evidence=evidence.pairs,
@@ -197,6 +202,89 @@ def stability(
     )
     # Remarks are made of the finished result, and kept because they cost a pass over its pairs.
     return replace(result, remarks=tuple(remarks(result)))
+
+
+def bag_questions(
+    source: Bags,
+    *,
+    threshold: float = 0.5,
+    thresholds: Sequence[float] = SWEEP,
+    bags: Literal["positive", "all"] = "positive",
+    pooling: str | None = None,
+    kendall: bool = True,
+) -> BagQuestions:
+    """Return what `stability` asks of the bags under these settings."""
+    every_threshold = _thresholds(threshold, thresholds)
+    return _questions(source, every_threshold, bags, _pooling_of(source, pooling), kendall)[0]
+
+
+def bag_plan(source: Any, questions: BagQuestions, command: Sequence[str] = ()) -> RunPlan:
+    """Return what decides the counts of every bag, for a store; bags are those of files, or of
+    predictions on a grid.
+
+    Files are compared by name, size and time of their last change, not by their content: reading
+    all of it would take as long as the work itself.
+    """
+    from calipers import __version__
+
+    if not hasattr(source, "fingerprint"):
+        raise UsageError("only bags that are read from files can be stored: use read_bags")
+    items = []
+    for i in questions.places.tolist():
+        uses = f"selected={questions.selection[i]} pooled={questions.pool[i]}"
+        items.append(f"{source.fingerprint(i)} {uses}")
+    return RunPlan(
+        work="stability",
+        settings={
+            "calipers": __version__,
+            "numpy": np.__version__,
+            "models": list(source.models),
+            "source": source.settings(),
+            **questions.document(),
+        },
+        items=items,
+        size=BAGS_PER_BLOCK,
+        command=command,
+    )
+
+
+def collect_bags(
+    source: Bags,
+    questions: BagQuestions,
+    store: Store,
+    *,
+    jobs: int = 1,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Count the bags of one part into its store; return their number."""
+    first, end = store.span
+    results = count_bags(source, questions, jobs=jobs, executor=executor, store=store)
+    for n_done, _ in enumerate(results, start=1):
+        if progress is not None:
+            progress(n_done, end - first)
+    return end - first
+
+
+def _questions(
+    source: Bags, thresholds: F64, bags: str, operator: Pooling, kendall: bool
+) -> tuple[BagQuestions, list[str]]:
+    """Return what is asked of the bags, and notes for the reader about their selection."""
+    if ALL_MODELS in source.models:
+        raise UsageError(
+            f"no model may be called {ALL_MODELS!r}: results use that name for all models together"
+        )
+    selection, notes = _select_bags(source, bags)
+    # The standard ones too: maps are read once, and `localization` may ask for another one later.
+    poolings = {name: Pooling.of(name) for name in STANDARD} | {str(operator): operator}
+    questions = BagQuestions(
+        thresholds=thresholds,
+        selection=selection,
+        pool=_bags_to_pool(source),
+        poolings=tuple(poolings.values()),
+        kendall=kendall,
+    )
+    return questions, notes
 
 
 def check_progress(progress: Any) -> None:

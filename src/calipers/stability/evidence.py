@@ -1,28 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """The evidence of map stability, `BagPairs`: counts and correlations of every pair of models.
 
-In come bags and thresholds; `gather` reads every bag once and returns its `BagPairs` and its pooled
-scores. Every score of a pair of models on a bag is a function of these numbers (`pair_scores`), so
-that other thresholds, other conventions, leaving out a model and resampling bags never read a map
-again. `calipers.stability.analyse.stability` makes a `StabilityPlan`, the settings of an analysis
-and the bags it uses, and calls `gather`.
+In come bags and what is asked of them, a `BagQuestions`; `gather` reads every bag once and returns
+its `BagPairs` and its pooled scores. Every score of a pair of models on a bag is a function of
+these numbers (`pair_scores`), so that other thresholds, other conventions, leaving out a model and
+resampling bags never read a map again. `calipers.stability.analyse.stability` makes a
+`StabilityPlan`, the settings of an analysis and the bags it uses, and calls `gather`.
+
+The work on a bag is an item of `calipers.engine.work`: it runs on threads, on processes or on a
+cluster, goes on after an interruption, and can be done in parts.
 
 `calipers.stability.bag_scores` says how the instances of a bag are pooled into its score.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calipers.arrays import F64, I64, Flags, joined_columns
 from calipers.data.bags import Bag, Bags, check_bag
-from calipers.engine.work import in_order
-from calipers.errors import UsageError, did_you_mean, one_of, whole
+from calipers.engine.work import WorkerDied, in_order
+from calipers.errors import InputError, UsageError, did_you_mean, one_of, whole
 from calipers.kernels import agreement, ranks
 from calipers.kernels.agreement import SCORES
 from calipers.kernels.ranks import pair_index
@@ -30,6 +33,11 @@ from calipers.kernels.route import MOST_THREADS
 from calipers.stability.bag_scores import Pooling, pool_maps
 from calipers.statistics.estimates import Certainty
 from calipers.statistics.weights import Units
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from calipers.engine.store import Store
 
 AGREEMENT = ("PJ", "PO", "APO", "HAPJ", "APJ", "AJ", "TAR", "PAR", "NAR", "PABAK", "AC1")
 # These describe the calls of two models; a higher value is not better.
@@ -158,6 +166,30 @@ class StabilityPlan:
 
 
 @dataclass(frozen=True)
+class BagQuestions:
+    """What is asked of every bag, and of which bags."""
+
+    thresholds: F64  # (T,) ascending
+    selection: Flags  # (n_bags,) whose pairs of models are compared
+    pool: Flags  # (n_bags,) whose maps are pooled, for the bag AUC
+    poolings: tuple[Pooling, ...] = ()
+    kendall: bool = True
+
+    @property
+    def places(self) -> I64:
+        """The bags that have to be read."""
+        return np.flatnonzero(self.selection | self.pool)
+
+    def document(self) -> dict[str, Any]:
+        """Return the questions for JSON; which bags are asked is not part of it."""
+        return {
+            "thresholds": self.thresholds.tolist(),
+            "poolings": [str(pooling) for pooling in self.poolings],
+            "kendall": self.kendall,
+        }
+
+
+@dataclass(frozen=True)
 class BagEvidence:
     """The evidence of the selected bags, and the pooled scores of the bags that were pooled."""
 
@@ -167,31 +199,76 @@ class BagEvidence:
 
 def gather(
     bags: Bags,
-    thresholds: F64,
-    selection: Flags,
-    pool: Flags,
+    questions: BagQuestions,
     *,
-    poolings: tuple[Pooling, ...] = (),
-    kendall: bool = True,
     jobs: int = 1,
+    executor: Executor | None = None,
+    store: Store | None = None,
     progress: Progress | None = None,
 ) -> BagEvidence:
-    """Return the evidence of the ``selection`` of bags, and pooled scores of the ``pool``."""
-    check_jobs(jobs)
-    levels = np.where(thresholds > 0, thresholds, LEAST_ABOVE_0)
-    counter = BagCounter(bags, levels, selection, pool, poolings, kendall=kendall)
-    places = np.flatnonzero(selection | pool)
-    pooled_scores = np.full((len(bags), len(poolings), len(bags.models)), np.nan)
+    """Return the evidence of the selected bags, and the pooled scores of those that are pooled."""
+    places = questions.places
+    shape = (len(bags), len(questions.poolings), len(bags.models))
+    pooled_scores = np.full(shape, np.nan)
     rows: list[BagCounts] = []
-    # A few bags per thread: enough to keep threads busy, few enough for the memory.
-    results = in_order(counter, places.tolist(), workers=jobs, ahead=AHEAD * jobs)
+    results = count_bags(bags, questions, jobs=jobs, executor=executor, store=store)
     for n_done, (counts, scores) in enumerate(results, start=1):
         pooled_scores[places[n_done - 1]] = scores
         if counts is not None:
             rows.append(counts)
         if progress is not None:
             progress(n_done, len(places))
-    return BagEvidence(_pairs_of_rows(bags, thresholds, selection, rows), pooled_scores)
+    pairs = _pairs_of_rows(bags, questions.thresholds, questions.selection, rows)
+    return BagEvidence(pairs, pooled_scores)
+
+
+def count_bags(
+    bags: Bags,
+    questions: BagQuestions,
+    *,
+    jobs: int = 1,
+    executor: Executor | None = None,
+    store: Store | None = None,
+) -> Iterator[tuple[BagCounts | None, F64]]:
+    """Yield the counts and pooled scores of the bags that are asked for, in their order; of a part
+    only its own.
+    """
+    check_jobs(jobs)
+    counter = BagCounter(bags.models, questions)
+    try:
+        yield from in_order(
+            counter,
+            _tasks(bags, questions, apart=executor is not None),
+            workers=jobs,
+            executor=executor,
+            # A few bags per worker: enough to keep workers busy, few enough for the memory.
+            ahead=AHEAD * jobs,
+            store=store,
+        )
+    except WorkerDied as error:
+        raise InputError(
+            "a bag that can be read",
+            rule="worker-died",
+            location=f"bag {bags.ids[questions.places[error.item]]!r}",
+            value=error.how,
+            hint="its file may be damaged, or the memory too small: try fewer --jobs",
+        ) from None
+
+
+def _tasks(bags: Bags, questions: BagQuestions, *, apart: bool) -> Iterator[BagTask]:
+    """Yield a task per bag; ``apart`` makes tasks that hold no bag but their own."""
+    alone = getattr(bags, "alone", None)
+    if apart and alone is None:
+        raise UsageError(
+            f"bags of the class {type(bags).__name__} have no method alone(i), which gives workers "
+            "in other processes a bag of their own: use threads (jobs), without an executor"
+        )
+    for i in questions.places.tolist():
+        is_selected, is_pooled = bool(questions.selection[i]), bool(questions.pool[i])
+        if alone is not None and apart:
+            yield BagTask(alone(i), 0, is_selected, is_pooled)
+        else:
+            yield BagTask(bags, i, is_selected, is_pooled)
 
 
 def collect(
@@ -215,37 +292,47 @@ def collect(
         Called with (bags done, bags in all).
     """
     every = np.ones(len(bags), np.bool_)
-    return gather(
-        bags, thresholds, every, ~every, kendall=kendall, jobs=jobs, progress=progress
-    ).pairs
+    questions = BagQuestions(thresholds, every, ~every, kendall=kendall)
+    return gather(bags, questions, jobs=jobs, progress=progress).pairs
+
+
+@dataclass(frozen=True, slots=True)
+class BagTask:
+    """One bag: where it is read from, and what it is needed for."""
+
+    bags: Bags
+    place: int
+    is_selected: bool
+    is_pooled: bool
 
 
 class BagCounter:
     """Reads one bag, counts what `BagPairs` needs, and pools its maps."""
 
-    def __init__(
-        self,
-        bags: Bags,
-        thresholds: F64,
-        selection: Flags,
-        pool: Flags,
-        poolings: tuple[Pooling, ...],
-        *,
-        kendall: bool,
-    ) -> None:
-        self.bags, self.thresholds, self.kendall = bags, thresholds, kendall
-        self.selection, self.pool, self.poolings = selection, pool, poolings
+    def __init__(self, models: Sequence[str], questions: BagQuestions) -> None:
+        levels = questions.thresholds
+        self.models = tuple(models)
+        self.thresholds = np.where(levels > 0, levels, LEAST_ABOVE_0)
+        self.poolings, self.kendall = questions.poolings, questions.kendall
         self.reading = Lock()  # sources need not be safe for several readers
 
-    def __call__(self, i: int) -> tuple[BagCounts | None, F64]:
-        """Return the counts of bag i (None if it is not selected) and its pooled scores (NaN if it
+    def __getstate__(self) -> dict[str, Any]:
+        # A lock belongs to its process; a worker in another one reads its own bags.
+        return {name: value for name, value in vars(self).items() if name != "reading"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.reading = Lock()
+
+    def __call__(self, task: BagTask) -> tuple[BagCounts | None, F64]:
+        """Return the counts of a bag (None if it is not selected) and its pooled scores (NaN if it
         is not pooled).
         """
         with self.reading:
-            bag = self.bags[i]
-        check_bag(bag.values, bag.id, self.bags.models)
-        counts = self._counts(bag) if self.selection[i] else None
-        if self.pool[i]:
+            bag = task.bags[task.place]
+        check_bag(bag.values, bag.id, self.models)
+        counts = self._counts(bag) if task.is_selected else None
+        if task.is_pooled:
             return counts, pool_maps(bag.values, self.poolings)
         return counts, np.full((len(self.poolings), len(bag.values)), np.nan)
 

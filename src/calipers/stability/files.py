@@ -220,6 +220,10 @@ class _Archive:
 
     path: Path
 
+    def __getstate__(self) -> dict[str, Any]:
+        # An open archive stays in its process; a worker in another one opens its own.
+        return {"path": self.path}
+
     @property
     def file(self) -> str:
         return str(self.path)
@@ -309,6 +313,13 @@ class Stack:
     _archive: zipfile.ZipFile | None = None
     _cursors: list[_Cursor] = field(default_factory=list)  # the last used one is last
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Open streams and locks stay in their process; a worker in another one opens its own.
+        return {"path": self.path, "member": self.member, "layout": self.layout, "each": self.each}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Stack.__init__(self, **state)
 
     def read(self, k: int) -> Array:
         """Return bag ``k``."""

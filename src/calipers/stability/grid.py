@@ -151,6 +151,34 @@ class RasterBags:
         flat_values = values.reshape(len(self.models), -1)
         return Bag(self.ids[image], flat_values, shape, truth.reshape(-1) > 0)
 
+    def alone(self, i: int) -> RasterBags:
+        """Return image i as the only one, for a worker that gets nothing else."""
+        image = np.array([i])
+        cohort = self.cohort.take(image)
+        spans = {"": self.spans[""][_rows(self.cohort.references, i)]}
+        for name in self.models:
+            spans[name] = self.spans[name][_rows(self.cohort.models[name], i)]
+        return RasterBags(
+            cohort,
+            self.models,
+            self.shapes[image],
+            self.covers,
+            spans,
+            self.valid[_rows(self.cohort.references, i)],
+            self.positive[image],
+            self.bag_scores[:, image],
+            (),
+        )
+
+    def fingerprint(self, i: int) -> str:
+        """Return a line that names the image and its grid; `settings` has the hashes of files."""
+        return f"{self.ids[i]} grid={self.shapes[i].tolist()}"
+
+    def settings(self) -> dict[str, Any]:
+        """Return what else decides the maps of all images, for JSON."""
+        inputs = [[file.role, file.sha256, file.used] for file in self.cohort.intake.files]
+        return {"covers": str(self.covers), "inputs": inputs}
+
     def _draw(self, canvas: F64, table: Objects, name: str, rows: I64, score: F64) -> None:
         """Write scores into the cells of objects that come in ascending order: the highest one
         stays.

@@ -45,6 +45,7 @@ from calipers.metrics.base import Facts
 from calipers.results.estimate import Row
 from calipers.stability.objects_evidence import (
     ObjectPairs,
+    PairCells,
     Strata,
     Things,
     blocks,
@@ -290,8 +291,12 @@ class ObjectSums:
         """Return the sums of all objects, then of those of every stratum."""
         from scipy.sparse import csr_array
 
-        whole = Strata.whole(evidence)
-        parts = [*_entries(evidence, whole, 0), *_entries(evidence, strata, 1), *_silence(evidence)]
+        whole, cells = Strata.whole(evidence), pair_cells(evidence, strata)
+        parts = [
+            *_entries(evidence, whole, evidence.whole_cells, 0),
+            *_entries(evidence, strata, cells, 1),
+            *_silence(evidence),
+        ]
         image, row, column, value = map(np.concatenate, zip(*parts))
         n_rows, width = 1 + strata.number, TALLIES + 2 * evidence.n_models + 1
         shape = evidence.n_images, n_rows * width
@@ -305,9 +310,8 @@ class ObjectSums:
         return cls(evidence.n_models, n_rows, table, behind)
 
 
-def _entries(evidence: ObjectPairs, strata: Strata, begin: int) -> list[Entry]:
+def _entries(evidence: ObjectPairs, strata: Strata, cells: PairCells, begin: int) -> list[Entry]:
     """Return the terms of the sums in the rows from ``begin`` on."""
-    cells = pair_cells(evidence, strata)
     entries = []
     for values, total, number in (
         (cells.agreement, AGREED, DEFINED),
@@ -333,7 +337,7 @@ def _entries(evidence: ObjectPairs, strata: Strata, begin: int) -> list[Entry]:
 
 def _silence(evidence: ObjectPairs) -> list[Entry]:
     """Return the agreement of every image with 1 for pairs that both predict nothing."""
-    cells = pair_cells(evidence, Strata.whole(evidence))
+    cells = evidence.whole_cells
     value = np.ones(evidence.n_images)
     value[cells.image] = np.where(np.isnan(cells.agreement), 1.0, cells.agreement).mean(axis=1)
     image = np.arange(evidence.n_images)

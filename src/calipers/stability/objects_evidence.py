@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -34,6 +35,7 @@ TABLES = ("references", "places", "predictions", "couples")
 
 # Bounds the memory: the comparison of all predictions of an image is quadratic.
 AT_ONCE = 8_000_000  # pairs of predictions of one image, summed over the images of a block
+SPARSE = 8  # cells per object from which on cells are looked up instead of marked
 POOLED = "pooled"
 MEASURES = ("box-iou", "mask-iou")  # criteria whose similarity is the intersection over union
 
@@ -165,10 +167,16 @@ class ObjectPairs:
             duplicates=joined(parts, "duplicates"),
         )
 
+    @cached_property
     def couple_rows(self) -> tuple[I64, I64]:
-        """Return the rows in ``predictions`` of both predictions of every couple."""
+        """The rows in ``predictions`` of both predictions of every couple."""
         begin = self.predictions.offsets[:-1][self.couples.image]
         return begin + self.couples.first, begin + self.couples.second
+
+    @cached_property
+    def whole_cells(self) -> PairCells:
+        """The agreement of every pair of models in every image, which all tables of sums share."""
+        return pair_cells(self, Strata.whole(self))
 
 
 def collect(
@@ -398,7 +406,9 @@ def _places(pool: Pool, near: Near, alarm: Flags) -> AlarmPlaces:
         connected_components(graph, directed=False) if n else (0, np.zeros(0, np.int32))
     )
     table, image = pool.predictions, pool.predictions.image
-    first = np.unique(place, return_index=True)[1]  # members of a place share image and class
+    # The first member of every place, which is the last to be written; all share image and class.
+    first = np.empty(n_places, np.int64)
+    first[place[::-1]] = np.arange(n)[::-1]
     order = np.argsort(image[alarms[first]], kind="stable")
     members = np.bincount(place, minlength=n_places)
     by_model = np.zeros((n_places, pool.n_models), np.bool_)
@@ -431,7 +441,7 @@ class Strata(NamedTuple):
     @classmethod
     def classes(cls, evidence: ObjectPairs) -> Strata:
         """Return one stratum per class."""
-        first, _ = evidence.couple_rows()
+        first, _ = evidence.couple_rows
         label = evidence.predictions.label
         return cls(
             evidence.n_classes,
@@ -444,7 +454,7 @@ class Strata(NamedTuple):
     @classmethod
     def sizes(cls, evidence: ObjectPairs, cuts: F64) -> Strata:
         """Return one stratum per range of areas: below the first cut, from it to the second, ..."""
-        first, second = evidence.couple_rows()
+        first, second = evidence.couple_rows
         area = evidence.predictions.area
         of_couples = 0.5 * (area[first] + area[second])
         areas = (evidence.references.area, evidence.places.area, area, of_couples)
@@ -466,13 +476,11 @@ def pair_cells(evidence: ObjectPairs, strata: Strata) -> PairCells:
     """Return agreement and mean IoU per cell and pair of models."""
     n, predictions, couples = strata.number, evidence.predictions, evidence.couples
     one, other = pair_index(evidence.n_models)
-    first, second = evidence.couple_rows()
+    first, second = evidence.couple_rows
     # Image and stratum as one number; only cells in which something is predicted are kept.
     prediction_key = predictions.image * n + strata.predictions
     couple_key = couples.image * n + strata.couples
-    keys = np.unique(np.concatenate([prediction_key, couple_key]))
-    cell = np.searchsorted(keys, prediction_key)
-    couple_cell = np.searchsorted(keys, couple_key)
+    keys, (cell, couple_cell) = _numbered([prediction_key, couple_key], evidence.n_images * n)
 
     def table(rows: I64, columns: I64, width: int, weights: F64 | None = None) -> F64:
         sums = np.bincount(rows * width + columns, weights, minlength=len(keys) * width)
@@ -491,6 +499,21 @@ def pair_cells(evidence: ObjectPairs, strata: Strata) -> PairCells:
         agreement = 2 * n_couples / (2 * n_couples + n_single)
         iou = table(couple_cell, couples.pair, n_pairs, couples.iou) / n_couples
     return PairCells(keys // n, keys % n, agreement, iou)
+
+
+def _numbered(keys: Sequence[I64], most: int) -> tuple[I64, list[I64]]:
+    """Return the distinct keys below ``most`` in ascending order, and the place of every key among
+    them.
+    """
+    if most > SPARSE * sum(map(len, keys)):
+        distinct = np.unique(np.concatenate(keys))
+        return distinct, [np.searchsorted(distinct, each) for each in keys]
+    # Nearly all keys occur: marking them in a table is several times faster than sorting.
+    occurs = np.zeros(most, np.bool_)
+    for each in keys:
+        occurs[each] = True
+    place = np.cumsum(occurs) - 1
+    return np.flatnonzero(occurs), [place[each] for each in keys]
 
 
 def mean_of_defined(values: F64) -> F64:

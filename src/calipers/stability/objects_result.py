@@ -34,7 +34,7 @@ from calipers.show.words import (
     plural,
     reason_text,
 )
-from calipers.stability.objects_evidence import ObjectPairs, Strata, mean_of_defined, pair_cells
+from calipers.stability.objects_evidence import ObjectPairs, mean_of_defined
 
 NAN = math.nan
 MEANS = ("agreement", "mean-iou")
@@ -358,7 +358,7 @@ def select_models(cohort: Cohort, models: Sequence[str] | None) -> tuple[str, ..
 
 def dense_pairs(evidence: ObjectPairs) -> tuple[F64, F64]:
     """Return (n_images, P) agreement and mean IoU of every pair of models, NaN where undefined."""
-    cells = pair_cells(evidence, Strata.whole(evidence))
+    cells = evidence.whole_cells
     shape = evidence.n_images, len(pair_index(evidence.n_models)[0])
     agreement, iou = np.full(shape, np.nan), np.full(shape, np.nan)
     agreement[cells.image], iou[cells.image] = cells.agreement, cells.iou

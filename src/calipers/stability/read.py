@@ -55,7 +55,7 @@ from calipers.stability.files import (
     open_single,
     rename_column,
 )
-from calipers.stability.labels import Labels, read_labels
+from calipers.stability.labels import BagBoxes, Labels, read_labels
 
 # From boxes (n, 4), (width, height) of the image and (rows, columns) of the map to flags.
 Rule = Callable[[F64, tuple[float, float], tuple[int, int]], Flags]
@@ -163,6 +163,37 @@ class FileBags:
             values[k] = self._read(source.model, bag, source.maps[bag])
         return Bag(bag, values, shape, self._instances(i, shape))
 
+    def alone(self, i: int) -> FileBags:
+        """Return bag i as the only one, for a worker that gets nothing else."""
+        bag = self.ids[i]
+        sources = []
+        for source in self.sources:
+            sources.append(replace(source, maps={bag: source.maps[bag]}))
+        masks = self.labels.masks
+        if masks is not None:
+            masks = (masks[i],)
+        labels = Labels(boxes=_boxes_of(self.labels.boxes, bag), masks=masks)
+        return FileBags(tuple(sources), (bag,), labels, normalise=self.normalise, rule=self.rule)
+
+    def fingerprint(self, i: int) -> str:
+        """Return a line that changes when a file of a bag does, or its boxes."""
+        bag = self.ids[i]
+        words = [bag]
+        volumes = [source.maps[bag] for source in self.sources]
+        if self.labels.masks is not None:
+            volumes.append(self.labels.masks[i])
+        for volume in volumes:
+            for name in volume.parts or (volume.file,):
+                facts = Path(name).stat()
+                words.append(f"{Path(name).name}:{facts.st_size}:{facts.st_mtime_ns}")
+        if bag in self.boxes:
+            words.append(f"boxes={self.boxes[bag].tolist()} of {self.sizes[bag]}")
+        return " ".join(words)
+
+    def settings(self) -> dict[str, str]:
+        """Return what else decides the instances of all bags, for JSON."""
+        return {"normalise": self.normalise, "rule": _rule_text(self.rule)}
+
     def _read(self, model: str, bag: str, volume: Volume) -> F64:
         try:
             return as_map(volume.read(), self.normalise, file=volume.file).ravel()
@@ -181,6 +212,22 @@ class FileBags:
         # Without the single slice of a picture that was saved as a volume.
         grid = (shape[-2], shape[-1])
         return np.asarray(self.rule(self.boxes[bag], self.sizes[bag], grid), np.bool_).ravel()
+
+
+def _boxes_of(boxes: BagBoxes | None, bag: str) -> BagBoxes | None:
+    """Return the boxes of one bag; None if nobody knows them."""
+    if boxes is None or bag not in boxes.of:
+        return None
+    return BagBoxes({bag: boxes.of[bag]}, {bag: boxes.sizes[bag]})
+
+
+def _rule_text(rule: Rule | None) -> str:
+    """Return the name and the settings of a rule."""
+    if rule is None:
+        return "none"
+    keywords = getattr(rule, "keywords", {})  # of a functools.partial
+    name = getattr(getattr(rule, "func", rule), "__name__", type(rule).__name__)
+    return f"{name} {sorted(keywords.items())}"
 
 
 def _without_single_slice(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import F64
+from calipers.engine.work import in_order
 from calipers.errors import UsageError
 from calipers.metrics.base import Facts, Metric
 from calipers.results.estimate import Estimate, PopulatedMean
@@ -35,6 +36,7 @@ Case = tuple[Metric[Any], Any]  # a metric and its evidence
 RATIO_METHODS = ("wilson", "clopper-pearson")
 WITH_JACKKNIFE = ("bca", "jackknife-t")
 PRIOR_REFERENCES = 2.0  # by which the value of a class is drawn towards the mean over classes
+AHEAD = 2  # blocks of weights per thread that are drawn before they are needed
 IMAGES, REFERENCES, PREDICTIONS = range(3)  # in the counts of a metric
 TRIALS = {"images": IMAGES, "references": REFERENCES, "predictions": PREDICTIONS}
 WITHOUT_MORE = ("bootse-t-logit", "percentile", "basic")  # need nothing but the replicates
@@ -51,11 +53,16 @@ class Certainty:
 
 
 def estimates(
-    cases: Sequence[Case], units: Units, certainty: Certainty, progress: Progress | None = None
+    cases: Sequence[Case],
+    units: Units,
+    certainty: Certainty,
+    progress: Progress | None = None,
+    workers: int = 1,
 ) -> list[list[list[Estimate]]]:
     """Return the estimates of several metrics on the same images: case -> class row -> name.
 
-    All cases see the same weights, which are made once.
+    All cases see the same weights, which are made once. ``workers`` threads resample; the estimates
+    do not depend on it.
     """
     plain = np.ones((1, len(units.code)), np.int64)
     values = [metric.value(evidence, plain)[0] for metric, evidence in cases]
@@ -63,7 +70,7 @@ def estimates(
     reason = _no_interval(certainty, units)
     samples: Sequence[F64 | None] = [None] * len(cases)
     if reason is None:
-        samples = replicates(cases, units, certainty, progress)
+        samples = replicates(cases, units, certainty, progress, workers)
     tables = []
     for case, value, sample in zip(cases, values, samples):
         columns = list(_columns(case, value, sample, units, certainty))
@@ -160,14 +167,19 @@ def _check_certainty(certainty: Certainty, units: Units) -> None:
 
 
 def replicates(
-    cases: Sequence[Case], units: Units, certainty: Certainty, progress: Progress | None = None
+    cases: Sequence[Case],
+    units: Units,
+    certainty: Certainty,
+    progress: Progress | None = None,
+    workers: int = 1,
 ) -> list[F64]:
     """Return (B, 1 + n_classes, n_names) bootstrap replicates of every case, all under the same
     weights.
     """
     blocks = bootstrap(units, certainty.replicates, certainty.seed)
     total = -(-certainty.replicates // BLOCK)
-    return [parts[0] for parts in weighed(cases, blocks, _block_counter(progress, total), _values)]
+    after_block = _block_counter(progress, total)
+    return [parts[0] for parts in weighed(cases, blocks, after_block, _values, workers)]
 
 
 def weighed(
@@ -175,14 +187,19 @@ def weighed(
     blocks: Iterable[Weights],
     after_block: Callable[[], None] = lambda: None,
     measure: Callable[[Metric[Any], Any, Weights], tuple[F64, ...]] | None = None,
+    workers: int = 1,
 ) -> list[list[F64]]:
     """Return, for every case, the parts that ``measure`` returns, over all blocks of weights."""
     measure = measure or _values
+
+    def measured(weights: Weights) -> list[tuple[F64, ...]]:
+        return [measure(metric, evidence, weights) for metric, evidence in cases]
+
     parts_of_cases: list[list[tuple[F64, ...]]] = [[] for _ in cases]
     # Blocks outside, cases inside: weights are made once, and the last block stays in caches.
-    for weights in blocks:
-        for parts, (metric, evidence) in zip(parts_of_cases, cases):
-            parts.append(measure(metric, evidence, weights))
+    for block in in_order(measured, blocks, workers=workers, ahead=AHEAD * workers):
+        for parts, values in zip(parts_of_cases, block):
+            parts.append(values)
         after_block()
     tables = []
     for parts in parts_of_cases:
@@ -225,12 +242,12 @@ def _columns(
     undefined = np.isnan(value[:n_rows]).T.tolist()
     for k in range(len(metric.facts.names)):
         missing: list[str | None] = [None] * n_rows
-        for row in range(n_rows):
-            if undefined[k][row]:
-                missing[row] = reasons.get((row, k), "no_objects")
-        column = Column(
-            value[:n_rows, k], None, [tuple(counts[row][k]) for row in range(n_rows)], (), missing
-        )
+        if any(undefined[k]):
+            for row in range(n_rows):
+                if undefined[k][row]:
+                    missing[row] = reasons.get((row, k), "no_objects")
+        objects = [tuple(of_names[k]) for of_names in counts[:n_rows]]
+        column = Column(value[:n_rows, k], None, objects, (), missing)
         if sample is None or support is None:
             yield column, lambda row, interval: interval
             continue

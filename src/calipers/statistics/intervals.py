@@ -119,25 +119,23 @@ class Interval:
         reason
             Why the value is missing; that of the interval if it is not.
         """
+        # In the order of the fields: their names would cost as much as the object itself.
         return Estimate(
-            value=value,
-            low=self.low,
-            high=self.high,
-            level=level,
-            method=self.method,
-            unit=units[0],
-            n_units=units[1],
-            n_images=counts[0],
-            n_references=counts[1],
-            n_predictions=counts[2],
-            bias=self.bias,
-            undefined=self.undefined,
-            reason=reason or self.reason,
-            percentile=self.percentile,
-            mc_error=self.mc_error,
-            flags=self.flags,
-            partial=self.partial,
-            populated=self.populated,
+            value,
+            self.low,
+            self.high,
+            level,
+            self.method,
+            *units,
+            *counts,
+            self.bias,
+            self.undefined,
+            reason or self.reason,
+            self.percentile,
+            self.mc_error,
+            self.flags,
+            self.partial,
+            self.populated,
         )
 
 

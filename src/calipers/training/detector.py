@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,11 +25,15 @@ from torch.nn.functional import binary_cross_entropy_with_logits, interpolate
 
 from calipers.arrays import F64, I64, U8
 from calipers.data.cohort import Cohort
+from calipers.errors import InputError
 from calipers.evaluation.evaluate import average_precision
 from calipers.fusion.pool import nms
-from calipers.training.augment import BoxedFrame, augmented
-from calipers.training.frames import Frames, scaled
+from calipers.training.datasets.augment import BoxedFrame, augmented
+from calipers.training.datasets.frames import Frames, scaled
+from calipers.training.datasets.training_images import TrainingImages
 from calipers.training.loop import in_batches
+from calipers.training.members import Member
+from calipers.training.models import AVERAGE, LearningModel
 from calipers.training.training_plan import TrainingPlan
 
 STEM = (0.25, 0.5, 0.75)  # channels before the pyramid, as shares of its width
@@ -318,3 +323,88 @@ def ap_of(
     if not frames.images.boxed[rows].any():
         return None
     return float(average_precision(cohort_of(frames, rows, {"model": boxes}), iou=(0.5,)))
+
+
+class DetectorModel(LearningModel):
+    """The detector, for the table of models."""
+
+    name = "detector"
+    measure_name = "AP50"
+    output = "boxes"
+    usual_plans = ("canvases-detector", "endocv2022")
+    many_classes = True
+    sees_all_boxes = True
+    keeps_boxed = False
+    augmentations = ("none", "light", "heavy")
+    takes_ensemble = True
+
+    def usable(self, images: TrainingImages) -> TrainingImages:
+        """Return the images whose objects are all boxed: others would teach to miss them."""
+        positive = images.positive
+        rows = [i for i, own in enumerate(images.boxes) if own is not None or not positive[i]]
+        if not images.boxed.any():
+            raise InputError(
+                "images with boxes",
+                rule="unboxed",
+                file=images.name,
+                value=f"{len(images)} images without",
+                hint="a detector learns from boxes; give --labels with x0, y0, x1, y1, or "
+                "--model mil",
+            )
+        return images if len(rows) == len(images) else images.take(np.array(rows, np.int64))
+
+    def network(
+        self, plan: TrainingPlan, channels: int, classes: Sequence[str], weights: str | None = None
+    ) -> DetectorNetwork:
+        """Return an untrained network."""
+        return DetectorNetwork(plan, channels, len(classes))
+
+    def task(
+        self,
+        network: Any,
+        member: Member,
+        frames: Frames,
+        images: TrainingImages,
+        device: torch.device,
+    ) -> DetectorTask:
+        """Return the network with its data."""
+        rows, validation = member.rows, member.validation
+        return DetectorTask(network, frames, rows, validation, member.plan, device)
+
+    def measure(
+        self, network: Any, frames: Frames, rows: I64, plan: TrainingPlan, device: torch.device
+    ) -> float | None:
+        """Return the AP50."""
+        return ap_of(network, frames, rows, plan.batch, device)
+
+    def outputs(
+        self, network: Any, frames: Frames, plan: TrainingPlan, device: torch.device
+    ) -> list[DetectedBoxes]:
+        """Return the boxes of every image."""
+        return boxes_of(network, frames, np.arange(len(frames)), plan.batch, device)
+
+    def write(
+        self,
+        stage: Path,
+        frames: Frames,
+        plan: TrainingPlan,
+        classes: Sequence[str],
+        outputs: Mapping[str, Any],
+    ) -> None:
+        """Write boxes and references in the format of COCO."""
+        from calipers.training.prediction_files import write_boxes
+
+        write_boxes(stage, frames, classes, outputs)
+
+    def next_command(
+        self, folder: Path, names: Sequence[str], classes: Sequence[str], *, labelled: bool
+    ) -> str:
+        """Return the command that evaluates one model, or fuses several."""
+        files = " ".join(f"{name}={folder / name}.json" for name in names if name != AVERAGE)
+        references = folder / "references.json"
+        if len(names) == 1:
+            return f"calipers evaluate {references} {files}"
+        return f"calipers fuse {references} {files} -o fused.json --evaluate"
+
+
+MODEL = DetectorModel()

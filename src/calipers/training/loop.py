@@ -18,7 +18,7 @@ import json
 import math
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ from calipers.arrays import I64
 from calipers.errors import InputError, UsageError
 from calipers.io.source import require_file
 from calipers.results.files import write_atomically
-from calipers.training.splits import random_of
+from calipers.training.datasets.splits import random_of
 from calipers.training.training_plan import TrainingPlan
 
 CHECKPOINT, WEIGHTS, LOG = "checkpoint.pt", "weights.pt", "log.json"
@@ -112,18 +112,23 @@ def fit(
     """
     n_batches = math.ceil(len(rows) / plan.batch)
     total = plan.epochs * n_batches
+    if plan.steps:
+        total = min(total, plan.steps)
+    # Validation comes at the end of an epoch, so steps of patience are counted in whole epochs.
+    patience = plan.patience or math.ceil(plan.patience_steps / n_batches)
     with reproducible(threads):
         optimiser, schedule = _optimiser(task.network, plan, total)
         state = _Progress(task.network, optimiser, schedule, folder, identity)
-        for epoch in range(state.resume(), plan.epochs):
+        for epoch in range(state.resume(), math.ceil(total / n_batches)):
             began = time.monotonic()
             torch.manual_seed(zlib.crc32(f"{seed}-{epoch}".encode()))
             order = random_of(seed, f"epoch-{epoch}").permutation(rows)
             task.network.train()
-            loss = 0.0
-            for k in range(n_batches):
+            loss, n_seen = 0.0, 0
+            for k in range(min(n_batches, total - epoch * n_batches)):
                 batch = order[k * plan.batch : (k + 1) * plan.batch]
-                loss += _step(task, batch, optimiser, schedule, plan.clip) * len(batch)
+                loss += _step(task, batch, optimiser, schedule, plan) * len(batch)
+                n_seen += len(batch)
                 if progress is not None:
                     progress(epoch * n_batches + k + 1, total)
             task.network.eval()
@@ -131,15 +136,16 @@ def fit(
                 validation = dict(task.validate())
             rate = optimiser.param_groups[0]["lr"]
             seconds = time.monotonic() - began
-            state.add(Epoch(epoch + 1, loss / len(rows), rate, seconds, validation), plan.patience)
-            if state.finished(plan.patience):
+            state.add(Epoch(epoch + 1, loss / n_seen, rate, seconds, validation), patience)
+            if state.finished(patience):
                 break
     return state.finish()
 
 
-def _step(task: Task, batch: I64, optimiser: Any, schedule: Any, clip: float) -> float:
+def _step(task: Task, batch: I64, optimiser: Any, schedule: Any, plan: TrainingPlan) -> float:
     optimiser.zero_grad(set_to_none=True)
-    loss = task.loss(batch)
+    with _precision(task.network, plan):
+        loss = task.loss(batch)
     if not bool(torch.isfinite(loss)):
         raise InputError(
             "a finite loss",
@@ -149,12 +155,23 @@ def _step(task: Task, batch: I64, optimiser: Any, schedule: Any, clip: float) ->
             hint="try a smaller --rate, or clip = 1.0 in the plan",
         )
     loss.backward()
-    if clip:
-        nn.utils.clip_grad_norm_(task.network.parameters(), clip)
+    if plan.clip:
+        nn.utils.clip_grad_norm_(task.network.parameters(), plan.clip)
     optimiser.step()
     if schedule is not None:
         schedule.step()
     return float(loss.item())
+
+
+def _precision(network: nn.Module, plan: TrainingPlan) -> Any:
+    """Return the context of a forward pass: mixed precision if the plan and the device have it.
+
+    bfloat16 has the range of float32, so that no loss has to be scaled, and nothing more has to be
+    stored in a checkpoint.
+    """
+    device = next(network.parameters()).device.type
+    able = device == "cpu" or (device == "cuda" and torch.cuda.is_bf16_supported())
+    return torch.autocast(device, torch.bfloat16, enabled=able and plan.precision == "mixed")
 
 
 def _optimiser(network: nn.Module, plan: TrainingPlan, n_steps: int) -> tuple[Any, Any]:
@@ -220,7 +237,8 @@ class _Progress:
         self._write_log()
 
     def _is_best(self) -> bool:
-        scores = [epoch.validation["score"] for epoch in self.epochs]
+        # Without anything to validate by, the last epoch is as good as any.
+        scores = [epoch.validation.get("score", float(epoch.epoch)) for epoch in self.epochs]
         return scores[-1] == max(scores) and scores.index(scores[-1]) == len(scores) - 1
 
     def finished(self, patience: int) -> bool:
@@ -281,6 +299,23 @@ def load_tensors(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError("tensors by name", rule="checkpoint", file=str(path), value=type(content))
     return content
+
+
+def average_weights(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the mean of the weights of several networks of one kind.
+
+    Notes
+    -----
+    The mean of networks is a network only if they started from the same weights; statistics of
+    batch norm are averaged too. Whole numbers are those of the first network.
+    """
+    result = {}
+    for name, first in states[0].items():
+        if first.is_floating_point():
+            result[name] = torch.stack([state[name] for state in states]).mean(dim=0)
+        else:
+            result[name] = first.clone()
+    return result
 
 
 @contextmanager

@@ -7,12 +7,18 @@ penalised), a convolution 1x1 that gives every patch its logit, and a pooling op
 the patches the probability of the image. Of images with boxes the patches are known; they count
 ``boxed_weight`` times in the loss, with the pooling for known instances.
 
-`MilTask` is what `calipers.training.loop.fit` trains; `maps_of` gives the maps of images.
+With ``stages = 2`` the network is trained twice (two-stage learning, from the outlook of the
+paper): the first training marks instances in the positive training images, and the second one, from
+the same first weights, takes them for known.
+
+`MilTask` is what `calipers.training.loop.fit` trains; `maps_of` gives the maps of images. `MODEL`
+is what the table of models knows about it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,12 +29,25 @@ from torch.nn.functional import adaptive_max_pool2d, interpolate
 from calipers.arrays import F32, F64, I64, Flags
 from calipers.kernels.roc import CaseRanks
 from calipers.training.backbones import backbone
-from calipers.training.frames import Frames, scaled
-from calipers.training.loop import in_batches
+from calipers.training.datasets.frames import Frames, scaled
+from calipers.training.datasets.splits import ImageSplit, check_two_kinds
+from calipers.training.datasets.training_images import TrainingImages
+from calipers.training.loop import (
+    WEIGHTS,
+    History,
+    Progress,
+    in_batches,
+    read_weights,
+    reproducible,
+)
+from calipers.training.members import Member
+from calipers.training.models import AVERAGE, LearningModel
 from calipers.training.pooling import BagPooling, LogProbability
+from calipers.training.prediction_files import write_maps
 from calipers.training.training_plan import TrainingPlan
 
 TWO_KINDS = 2
+FIRST_STAGE = "stage-1"  # folder of the first training of two
 
 
 class MilNetwork(nn.Module):
@@ -86,6 +105,7 @@ class MilTask:
         self.frames, self.plan, self.device = frames, plan, device
         self.boxed, self.validation = boxed, validation
         self.positive = frames.images.positive
+        self.weights = np.where(boxed, plan.boxed_weight, 1.0).astype(np.float32)
         self.instances = {}
         for i in np.flatnonzero(boxed).tolist():
             self.instances[i] = frames.instances(i, plan.grid)
@@ -102,7 +122,7 @@ class MilTask:
         bags, _, features = self.network.bags(self.pictures(rows), instances, annotated)
         losses = bags.loss(labels)
         if annotated is not None:
-            losses = torch.where(annotated, losses * plan.boxed_weight, losses)
+            losses = losses * torch.from_numpy(self.weights[rows]).to(self.device)
         loss = losses.mean()
         if plan.activity_l2:
             # The sum over a picture, the mean over pictures, as Keras counts it.
@@ -119,6 +139,20 @@ class MilTask:
             torch.from_numpy(flags).to(self.device),
             torch.from_numpy(annotated).to(self.device),
         )
+
+    def learn_marks(self, rows: I64) -> None:
+        """Take the instances that the network marks now in positive images for known ones.
+
+        Images with boxes keep theirs, and an image without a mark has its highest instance marked.
+        """
+        rows = rows[self.positive[rows] & ~self.boxed[rows]]
+        if not len(rows):
+            return
+        maps, _ = maps_of(self.network, self.frames, rows, self.plan.batch, self.device)
+        self.boxed = self.boxed.copy()
+        for i, values in zip(rows.tolist(), maps):
+            self.instances[i] = values >= min(self.plan.mark, float(values.max()))
+        self.boxed[rows] = True
 
     def validate(self) -> Mapping[str, float]:
         """Return AUC and loss of the validation images; the AUC is the score if there is one."""
@@ -168,18 +202,101 @@ def bag_auc(order: F64, positive: Flags) -> float | None:
     return float(ranks.area(np.ones((1, len(order)), np.int64))[0])
 
 
-def average_weights(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Return the mean of the weights of several networks of one kind.
+class MilModel(LearningModel):
+    """Multiple instance learning, for the table of models."""
 
-    Notes
-    -----
-    The mean of networks is a network only if they started from the same weights; statistics of
-    batch norm are averaged too. Whole numbers are those of the first network.
-    """
-    result = {}
-    for name, first in states[0].items():
-        if first.is_floating_point():
-            result[name] = torch.stack([state[name] for state in states]).mean(dim=0)
+    name = "mil"
+    measure_name = "AUC"
+    output = "maps"
+    usual_plans = ("canvases", "canvases")
+    takes_weights = True
+    takes_stages = True
+
+    def check_split(self, images: TrainingImages, split: ImageSplit) -> None:
+        """Raise unless there are positive and negative images to learn from."""
+        target = images.classes[0]
+        check_two_kinds(images.positive, split.train, "training", images.name, target)
+
+    def network(
+        self, plan: TrainingPlan, channels: int, classes: Sequence[str], weights: str | None = None
+    ) -> MilNetwork:
+        """Return an untrained network."""
+        return MilNetwork(plan, channels, weights)
+
+    def task(
+        self,
+        network: Any,
+        member: Member,
+        frames: Frames,
+        images: TrainingImages,
+        device: torch.device,
+    ) -> MilTask:
+        """Return the network with its data."""
+        return MilTask(network, frames, images.boxed, member.validation, member.plan, device)
+
+    def fit(
+        self,
+        task: Any,
+        member: Member,
+        folder: Path,
+        *,
+        identity: str,
+        threads: int,
+        progress: Progress | None,
+    ) -> History:
+        """Train a network, once or in two stages."""
+        options: dict[str, Any] = {"threads": threads, "progress": progress}
+        if member.plan.stages == 1:
+            return super().fit(task, member, folder, identity=identity, **options)
+        network, place = task.network, folder / FIRST_STAGE
+        beginning = {name: value.clone() for name, value in network.state_dict().items()}
+        own_identity = f"{identity}/{FIRST_STAGE}"
+        if (place / WEIGHTS).exists():
+            network.load_state_dict(read_weights(place / WEIGHTS, own_identity)["network"])
         else:
-            result[name] = first.clone()
-    return result
+            place.mkdir(exist_ok=True)
+            super().fit(task, member, place, identity=own_identity, **options)
+        with reproducible(threads):
+            task.learn_marks(member.rows)
+        network.load_state_dict(beginning)
+        return super().fit(task, member, folder, identity=identity, **options)
+
+    def measure(
+        self, network: Any, frames: Frames, rows: I64, plan: TrainingPlan, device: torch.device
+    ) -> float | None:
+        """Return the AUC of whole images."""
+        _, order = maps_of(network, frames, rows, plan.batch, device)
+        return bag_auc(order, frames.images.positive[rows])
+
+    def outputs(
+        self, network: Any, frames: Frames, plan: TrainingPlan, device: torch.device
+    ) -> tuple[F32, F64]:
+        """Return maps and log odds."""
+        return maps_of(network, frames, np.arange(len(frames)), plan.batch, device)
+
+    def write(
+        self,
+        stage: Path,
+        frames: Frames,
+        plan: TrainingPlan,
+        classes: Sequence[str],
+        outputs: Mapping[str, Any],
+    ) -> None:
+        """Write maps, scores and labels as bags."""
+        write_maps(stage, frames, outputs)
+
+    def next_command(
+        self, folder: Path, names: Sequence[str], classes: Sequence[str], *, labelled: bool
+    ) -> str:
+        """Return the command that compares the models."""
+        models = [name for name in names if name != AVERAGE]
+        if len(models) < TWO_KINDS:
+            return ""
+        files = " ".join(str(folder / f"{name}.npz") for name in models)
+        command = f"calipers stability {files}"
+        if labelled:
+            command += f" --labels {folder / 'labels.csv'}"
+        return f"{command} --scores {folder / 'scores.csv'}"
+
+
+MODEL = MilModel()

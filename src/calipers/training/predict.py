@@ -17,31 +17,25 @@ are.
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.special import expit
 
 from calipers import __version__
-from calipers.arrays import F32, F64, I64
+from calipers.arrays import I64
 from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.io.tables.table import delimited
-from calipers.io.write import write
 from calipers.results.files import check_folder, staged_folder, write_atomically
-from calipers.training.canvases import Canvases
-from calipers.training.data import DIGITS, TrainingImages, open_images
-from calipers.training.detector import DetectedBoxes, boxes_of, cohort_of
-from calipers.training.frames import Frames, prepare
+from calipers.training.datasets.canvases import Canvases
+from calipers.training.datasets.frames import Frames, prepare
+from calipers.training.datasets.training_images import DIGITS, TrainingImages, open_images
 from calipers.training.loop import WEIGHTS, device_named, read_weights, reproducible
-from calipers.training.members import network_of
-from calipers.training.mil import maps_of
-from calipers.training.train import AVERAGE, ModelRecord, Progress, RunRecord
+from calipers.training.models import model_named, model_of
+from calipers.training.prediction_files import save_images
+from calipers.training.train import ModelRecord, Progress, RunRecord
 
 PARTS = ("test", "validation", "train", "all")
 PREDICTIONS = "predictions.json"
@@ -53,8 +47,10 @@ class PredictedMaps:
     """What was predicted, and where it is."""
 
     folder: Path
+    model: str
     kind: str  # "maps" or "boxes"
     models: tuple[str, ...]
+    classes: tuple[str, ...]
     part: str
     n_images: int
     n_positive: int | None  # None without labels
@@ -68,6 +64,7 @@ class PredictedMaps:
             "calipers": __version__,
             "kind": self.kind,
             "models": list(self.models),
+            "classes": list(self.classes),
             "part": self.part,
             "images": self.n_images,
             "positive": self.n_positive,
@@ -77,20 +74,10 @@ class PredictedMaps:
 
     def next_command(self) -> str:
         """Return the command that measures what was predicted, or "" if nothing is known."""
-        names = [name for name in self.models if name != AVERAGE]
-        if self.kind == "boxes":
-            files = " ".join(f"{name}={self.folder / name}.json" for name in names)
-            references = self.folder / "references.json"
-            if len(names) < 2:
-                return f"calipers evaluate {references} {files}"
-            return f"calipers fuse {references} {files} -o fused.json --evaluate"
-        if len(names) < 2:
-            return ""
-        files = " ".join(str(self.folder / f"{name}.npz") for name in names)
-        command = f"calipers stability {files}"
-        if self.n_positive is not None:
-            command += f" --labels {self.folder / 'labels.csv'}"
-        return f"{command} --scores {self.folder / 'scores.csv'}"
+        labelled = self.n_positive is not None
+        return model_named(self.model).next_command(
+            self.folder, self.models, self.classes, labelled=labelled
+        )
 
 
 def predict(
@@ -100,7 +87,7 @@ def predict(
     *,
     labels: str | None = None,
     part: str | None = None,
-    save_images: bool = False,
+    save_pictures: bool = False,
     device: str = "auto",
     jobs: int = 1,
     force: bool = False,
@@ -117,7 +104,7 @@ def predict(
     part
         ``test``, ``validation`` or ``train`` of the run, or ``all`` images. Default: the test
         images of the run if the source has them, else all.
-    save_images
+    save_pictures
         Also write the pictures as the network saw them.
     """
     record = RunRecord.open(Path(run))
@@ -150,11 +137,13 @@ def predict(
             say("predicting", k + 1, len(record.models))
     labelled = bool(images.classes)
     names = tuple(model.name for model in record.models)
-    kind = "boxes" if record.plan.model == "detector" else "maps"
+    kind = model_of(record.plan)
     result = PredictedMaps(
         folder=folder,
-        kind=kind,
+        model=kind.name,
+        kind=kind.output,
         models=names,
+        classes=tuple(record.classes),
         part=part,
         n_images=len(frames),
         n_positive=int(frames.images.positive.sum()) if labelled else None,
@@ -162,37 +151,12 @@ def predict(
         notes=tuple(notes),
     )
     with staged_folder(folder, force=force) as stage:
-        if result.kind == "boxes":
-            _write_boxes(stage, frames, record.classes, dict(zip(names, outputs)))
-        else:
-            _write_maps(stage, frames, dict(zip(names, outputs)))
-        if save_images:
-            _save_images(stage, frames, _bag_names(frames.images.ids))
+        kind.write(stage, frames, record.plan, record.classes, dict(zip(names, outputs)))
+        if save_pictures:
+            save_images(stage, frames)
         text = json.dumps(result.as_dict(), indent=1, allow_nan=False)
         write_atomically(stage / PREDICTIONS, text + "\n")
     return result
-
-
-def _write_maps(stage: Path, frames: Frames, outputs: dict[str, tuple[F32, F64]]) -> None:
-    ids = _bag_names(frames.images.ids)
-    scores: dict[str, list[float]] = {}
-    for name, (maps, odds) in outputs.items():
-        write_atomically(stage / f"{name}.npz", _npz(maps, ids))
-        scores[name] = expit(odds).tolist()
-    write_atomically(stage / "scores.csv", delimited({"bag": ids, **scores}))
-    if frames.images.classes:
-        write_atomically(stage / "labels.csv", delimited(label_columns(frames, ids)))
-
-
-def _write_boxes(
-    stage: Path, frames: Frames, classes: Sequence[str], outputs: dict[str, list[DetectedBoxes]]
-) -> None:
-    if not frames.images.classes:
-        frames = replace(frames, images=replace(frames.images, classes=tuple(classes)))
-    cohort = cohort_of(frames, np.arange(len(frames)), outputs)
-    write(cohort, stage / "references.json")
-    for name in outputs:
-        write(cohort, stage / f"{name}.json", what=name)
 
 
 def _images(record: RunRecord, source: str, labels: str | None) -> tuple[TrainingImages, list[str]]:
@@ -201,11 +165,10 @@ def _images(record: RunRecord, source: str, labels: str | None) -> tuple[Trainin
     images = open_images(source, labels, canvases=settings)
     notes = list(images.notes)
     classes = tuple(record.classes)
-    if set(classes) <= set(images.classes):
-        if record.plan.model == "detector" and classes == images.classes:
-            return images, notes
-        if len(classes) == 1:
-            return images.only(classes[0]), notes
+    if len(classes) == 1 and classes[0] in images.classes:
+        return images.only(classes[0]), notes
+    if set(classes) & set(images.classes):
+        return images.with_classes(classes), notes
     if images.classes:
         missing = [name for name in classes if name not in images.classes]
         if labels is not None and missing:
@@ -251,8 +214,9 @@ def _rows_of_part(images: TrainingImages, record: RunRecord, part: str) -> I64:
 def _outputs(
     record: RunRecord, model: ModelRecord, run: Path, frames: Frames, device: torch.device
 ) -> Any:
-    """Return maps and log odds of a network for whole images, or the boxes of a detector."""
-    network: Any = network_of(record.plan, record.channels, record.classes)
+    """Return what one model says about all frames."""
+    kind = model_of(record.plan)
+    network: Any = kind.network(record.plan, record.channels, record.classes)
     path = run / model.name / WEIGHTS
     content = read_weights(path, model.identity)
     try:
@@ -261,49 +225,4 @@ def _outputs(
         raise InputError(
             f"weights of a {record.plan.model} network", rule="checkpoint", file=str(path)
         ) from None
-    every, batch = np.arange(len(frames)), record.plan.batch
-    if record.plan.model == "detector":
-        return boxes_of(network.to(device), frames, every, batch, device)
-    return maps_of(network.to(device), frames, every, batch, device)
-
-
-def _bag_names(ids: Sequence[str]) -> list[str]:
-    """Return the ids as bags are called in files: text without line breaks."""
-    return [" ".join(name.split()) for name in ids]
-
-
-def label_columns(frames: Frames, ids: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the columns of ``labels.csv``: a row per image, or per box of an image."""
-    images = frames.images
-    names = ("bag", "label", "patient", "x0", "y0", "x1", "y1", "width", "height")
-    columns: dict[str, list[Any]] = {name: [] for name in names}
-    for i, bag in enumerate(ids):
-        own = images.boxes[i]
-        boxes = [[None] * 4] if own is None or not len(own) else own.tolist()
-        side = frames.extent(i)
-        for box in boxes:
-            cells = (bag, int(images.positive[i]), images.patients[i], *box, side, side)
-            for name, cell in zip(names, cells):
-                columns[name].append(cell)
-    # Without a single box the columns would only say that nobody drew any.
-    if all(cell is None for cell in columns["x0"]):
-        columns = {name: columns[name] for name in ("bag", "label", "patient")}
-    if images.patients == images.ids:
-        del columns["patient"]
-    return columns
-
-
-def _npz(maps: F32, ids: Sequence[str]) -> bytes:
-    sink = io.BytesIO()
-    np.savez_compressed(sink, maps=maps, ids=np.array(ids))
-    return sink.getvalue()
-
-
-def _save_images(stage: Path, frames: Frames, ids: Sequence[str]) -> None:
-    from PIL import Image
-
-    (stage / "images").mkdir()
-    for i, name in enumerate(ids):
-        # A name may hold folders; the pictures lie side by side.
-        flat = name.replace("/", "_").replace("\\", "_").removesuffix(".png")
-        Image.fromarray(frames.pixels[i]).save(stage / "images" / f"{flat}.png")
+    return kind.outputs(network.to(device), frames, record.plan, device)

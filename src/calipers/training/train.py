@@ -34,37 +34,26 @@ from calipers.results.files import check_folder, environment, sha256_of, write_a
 from calipers.results.schema import structure
 from calipers.show.table import Kind, Table
 from calipers.training.backbones import INSTALLED
-from calipers.training.canvases import Canvases
-from calipers.training.data import DIGITS, TrainingImages, open_images
-from calipers.training.frames import Frames, prepare
+from calipers.training.datasets.canvases import Canvases
+from calipers.training.datasets.frames import Frames, prepare
+from calipers.training.datasets.splits import ImageSplit, random_of
+from calipers.training.datasets.training_images import DIGITS, TrainingImages, open_images
 from calipers.training.loop import (
     LOG,
     WEIGHTS,
     Epoch,
     History,
+    average_weights,
     device_named,
-    fit,
     read_weights,
     reproducible,
     write_weights,
 )
-from calipers.training.members import (
-    Member,
-    check_options,
-    measure_name,
-    measure_of,
-    members_of,
-    network_of,
-    split_of,
-    task_of,
-    usable,
-)
-from calipers.training.mil import average_weights
-from calipers.training.splits import ImageSplit, random_of
+from calipers.training.members import Member, check_options, members_of, split_of
+from calipers.training.models import AVERAGE, model_of
 from calipers.training.training_plan import TrainingPlan
 
 RUN, RUN_SCHEMA = "run.json", "calipers.training-run/1"
-AVERAGE = "average"
 
 # Called with (what is done, steps done, steps in all).
 Progress = Callable[[str, int, int], None]
@@ -165,7 +154,7 @@ def train(
     Parameters
     ----------
     source, labels
-        The data, see `calipers.training.data.open_images`.
+        The data, see `calipers.training.datasets.training_images.open_images`.
     folder
         For the run; new or empty, unless an earlier run is continued.
     plan
@@ -196,7 +185,7 @@ def train(
     with reproducible(jobs):
         # A pooling that does not exist or weights of another network are told before the pictures
         # are decoded, which may take an hour.
-        network_of(steps, 1, ("any",), weights)
+        model_of(steps).network(steps, 1, ("any",), weights)
     say = progress or _silent
     if canvases is None:
         canvases = Canvases(target=target or Canvases().target, side=steps.side, seed=seed)
@@ -204,7 +193,7 @@ def train(
     if external is not None:
         images = images.joined(open_images(external, None, canvases=canvases))
     frames = prepare(
-        usable(images, steps),
+        model_of(steps).usable(images),
         steps.side,
         jobs=jobs,
         # Where there is room for the run there is room for the frames.
@@ -255,9 +244,9 @@ def _images(
     source: str, labels: str | None, target: str | None, plan: TrainingPlan, canvases: Canvases
 ) -> TrainingImages:
     images = open_images(source, labels, canvases=canvases)
-    if plan.model == "detector" and target is None and images.classes:
+    if model_of(plan).many_classes and target is None and images.classes:
         return images
-    # Canvases always show a target; a detector of all characters was asked for above.
+    # Canvases always show a target; a model of all characters was asked for above.
     return images.only(_target(images, target, source, canvases))
 
 
@@ -372,6 +361,7 @@ class _Trainer:
         n = round(record.plan.boxed_share * len(boxed))
         rows = random_of(record.seed, "boxes").permutation(boxed)[:n]
         self.images = frames.images.with_boxes_of(np.sort(rows))
+        self.kind = model_of(record.plan)
 
     def model(self, member: Member, k: int, progress: Progress) -> ModelRecord:
         """Train a model, continue it, or take it as it is if it is done."""
@@ -380,20 +370,18 @@ class _Trainer:
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         torch.manual_seed(record.seed if record.average else member.seed)
-        network = network_of(member.plan, record.channels, record.classes, self.weights)
-        task = task_of(network, member, self.frames, self.images, self.device)
+        network = self.kind.network(member.plan, record.channels, record.classes, self.weights)
+        task = self.kind.task(network, member, self.frames, self.images, self.device)
         began = time.monotonic()
         if (folder / WEIGHTS).exists():
             network.load_state_dict(read_weights(folder / WEIGHTS, identity)["network"])
             history = _stored_history(folder)
         else:
-            history = fit(
+            history = self.kind.fit(
                 task,
-                member.plan,
-                member.rows,
+                member,
                 folder,
                 identity=identity,
-                seed=member.seed,
                 threads=self.jobs,
                 progress=lambda step, total: progress(
                     f"training {name}", k * total + step, record.subsets * total
@@ -405,12 +393,12 @@ class _Trainer:
             identity=identity,
             seed=member.seed,
             n_train=len(member.rows),
-            n_boxed=int(self._seen_boxes(member)[member.rows].sum()),
+            n_boxed=int(self._seen_boxes()[member.rows].sum()),
             epochs=len(history.epochs),
             best=history.best,
             loss=best.loss,
             augment=member.plan.augment,
-            validation=best.validation.get(measure_name(member.plan)),
+            validation=best.validation.get(self.kind.measure_name),
             test=self._measure(network),
             seconds=round(time.monotonic() - began, 1),
         )
@@ -422,7 +410,7 @@ class _Trainer:
             path = self.folder / model.name / WEIGHTS
             states.append(read_weights(path, model.identity)["network"])
         record = self.record
-        network = network_of(record.plan, record.channels, record.classes).to(self.device)
+        network = self.kind.network(record.plan, record.channels, record.classes).to(self.device)
         weights = average_weights(states)
         network.load_state_dict(weights)
         identity = sha256_of([model.identity for model in models])
@@ -443,20 +431,23 @@ class _Trainer:
             seconds=0.0,
         )
 
-    def _seen_boxes(self, member: Member) -> Flags:
+    def _seen_boxes(self) -> Flags:
         """Return (n,) the images whose boxes a model sees: a detector sees those of all."""
-        images = self.images if member.plan.model == "mil" else self.frames.images
+        images = self.frames.images if self.kind.sees_all_boxes else self.images
         return images.boxed
 
     def _identity(self, member: Member) -> str:
         ids = np.array(self.images.ids, dtype=object)
-        boxed = self._seen_boxes(member)[member.rows]
+        boxed = self._seen_boxes()[member.rows]
         plan = {key: value for key, value in member.plan.as_dict().items() if key != "source"}
         question = [plan, self.record.classes, self.record.weights, member.seed]
         return sha256_of([*question, ids[member.rows].tolist(), ids[member.rows[boxed]].tolist()])
 
     def _measure(self, network: Any) -> float | None:
-        return measure_of(network, self.frames, self.split.test, self.record.plan, self.device)
+        if not len(self.split.test):
+            return None
+        plan = self.record.plan
+        return self.kind.measure(network, self.frames, self.split.test, plan, self.device)
 
 
 def _stored_history(folder: Path) -> History:
@@ -479,7 +470,7 @@ def run_tables(record: RunRecord) -> list[Table]:
                 f"{model.seconds:.0f} s",
             )
         )
-    measure = measure_name(record.plan)
+    measure = model_of(record.plan).measure_name
     columns = ("model", "images", "epoch", "loss", f"{measure}, validation", f"{measure}, test")
     kinds: tuple[Kind, ...] = ("name", "count", "text", "value", "value", "value", "text")
     parts = []

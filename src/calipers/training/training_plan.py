@@ -23,6 +23,7 @@ from msgspec import Meta, Struct
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.results.schema import structure
 from calipers.results.toml import parse_toml, read_toml
+from calipers.training.models import MODULES
 
 SCHEMA = "calipers.plan/1"
 Backbone = Literal["small", "resnet18", "resnet50", "densenet121", "efficientnet-lite0"]
@@ -38,7 +39,7 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     name: str = ""
     source: str = ""  # citation, with table or section
     extends: str = ""
-    model: Literal["mil", "detector"] = "mil"
+    model: str = "mil"  # a name of calipers.training.models
     # network
     backbone: Backbone = "small"
     side: Annotated[int, Meta(ge=8, le=4096)] = 64  # of the square that the network takes, pixels
@@ -47,12 +48,16 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     pooling: str = "noisy-or"
     head_channels: Count = 48
     head_bias: float = 0.0  # of the last layer before training: a rare finding starts rare
+    # 2: train again, from the instances of positive images that the first training marks
+    stages: Literal[1, 2] = 1
+    mark: Share = 0.5  # probability from which the first training marks an instance
     # data
     boxed_weight: Positive = 5.0  # of an image with boxes in the loss
     boxed_share: Share = 1.0  # of the boxed training images, those whose boxes are used
     subset_share: Annotated[float, Meta(gt=0, le=1)] = 0.95
     validation_share: Annotated[float, Meta(ge=0, lt=1)] = 0.1
-    augment: Literal["none", "light", "heavy"] = "none"  # of a detector
+    # light and heavy: of a detector; jitter-blur: of chexnet
+    augment: Literal["none", "light", "heavy", "jitter-blur"] = "none"
     # optimiser
     optimiser: Literal["adam", "sgd"] = "adam"
     rate: Positive = 1e-3
@@ -63,15 +68,26 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     clip: NotNegative = 0.0  # norm of the gradient; 0: no limit
     epochs: Count = 10
     batch: Count = 32
+    steps: Annotated[int, Meta(ge=0)] = 0  # batches in all, at most; 0: epochs decide
     patience: Annotated[int, Meta(ge=0)] = 0  # epochs without a better validation; 0: never stop
+    patience_steps: Annotated[int, Meta(ge=0)] = 0  # the same in batches, if patience is 0
+    precision: Literal["full", "mixed"] = "full"  # mixed: bfloat16 where the device has it
 
     def __post_init__(self) -> None:
-        if self.patience and not self.validation_share:
+        if self.model not in MODULES:
+            raise InputError(
+                "the name of a model",
+                rule="choice",
+                location="model",
+                value=self.model,
+                hint=did_you_mean(self.model, MODULES),
+            )
+        if (self.patience or self.patience_steps) and not self.validation_share:
             raise InputError(
                 "a validation_share above 0: patience compares epochs on validation images",
                 rule="choice",
                 location="patience",
-                value=self.patience,
+                value=self.patience or self.patience_steps,
             )
 
     @classmethod

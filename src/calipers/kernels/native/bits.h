@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of 64 bits as sets.
+// Words of 64 bits as sets, and memory that is announced.
 #pragma once
 
 #include <bitset>
@@ -19,6 +19,15 @@ inline int lowest_bit(uint64_t word) {
     return static_cast<int>(bit);
 #else
     return __builtin_ctzll(word);
+#endif
+}
+
+// Says that memory will be read soon, so that it is on its way when it is.
+inline void prefetch(const void* from) {
+#ifdef _MSC_VER
+    (void)from;
+#else
+    __builtin_prefetch(from);
 #endif
 }
 

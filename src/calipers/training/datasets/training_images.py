@@ -6,24 +6,24 @@
 - a folder of pictures and a table of labels (``--labels``): image, label, and maybe patient and
   boxes;
 - a folder of pictures with references of any format that Calipers reads (COCO, YOLO, VOC, ...);
-- the folder of NIH ChestX-ray: ``Data_Entry_2017.csv``, ``BBox_List_2017.csv``, pictures;
+- the folder of a published data set: NIH ChestX-ray, MURA, CheXpert, Pascal VOC 2005, see
+  `calipers.training.datasets.published`;
 - a folder of idx files (MNIST and its kin), or the word ``digits``: composed canvases, see
-  `calipers.training.canvases`;
+  `calipers.training.datasets.canvases`;
 - a folder of pictures alone, for predictions.
 
-Pictures are decoded later, one by one (`calipers.training.frames`).
+Pictures are decoded later, one by one (`calipers.training.datasets.frames`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from calipers.arrays import F64, I64, U8, Flags
-from calipers.data.cohort import Cohort
 from calipers.data.objects import to_corners
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.read import read
@@ -41,28 +41,22 @@ from calipers.io.volumes.open import extensions
 from calipers.pictures.files import PictureFiles
 from calipers.pictures.pixels import read_pixels
 from calipers.show.words import count_text
-from calipers.training.canvases import Canvases, is_canvases, open_canvases
+from calipers.training.datasets.canvases import Canvases, is_canvases, open_canvases
 
 DIGITS = "digits"
 EXTERNAL = "external/"  # before the ids of images of other data
-NIH_ENTRIES, NIH_BOXES = "Data_Entry_2017.csv", "BBox_List_2017.csv"
 NOTHING = {"", "no finding", "none", "normal"}  # labels that name no class
 BINARY = "positive"  # the class of labels that are 0 and 1
 REFERENCES = (".json", ".xml")
 PICTURES = ("picture", "dicom")
 CORNERS = 4
 
-TABLE = declare(
-    ColumnSpec("image", ("image", "image_id", "file_name", "filename", "bag"), required=True),
-    ColumnSpec("label", ("label", "class", "labels", "finding"), hint="give 0 and 1, or classes"),
-    OBJECTS["patient"],
+IMAGES = ("image", "image_id", "file_name", "filename", "path", "bag")
+LABEL = ColumnSpec(
+    "label", ("label", "class", "labels", "finding"), hint="give 0 and 1, or classes"
 )
-NIH_TABLE = declare(
-    ColumnSpec("image", ("image index",), required=True),
-    ColumnSpec("labels", ("finding labels",), required=True),
-    ColumnSpec("patient", ("patient id",), required=True),
-)
-
+LABELS = declare(LABEL)
+TABLE = declare(ColumnSpec("image", IMAGES, required=True), LABEL, OBJECTS["patient"])
 PictureOf = Callable[[int], U8]
 
 
@@ -82,6 +76,7 @@ class TrainingImages:
     box_labels: tuple[I64, ...]
     patients: tuple[str, ...]  # an image without a patient is its own
     picture: PictureOf
+    known: Flags | None = None  # (n, classes) which findings are known; None: all
     test: Flags | None = None  # (n,) the official test images, if the data set has a split
     of_positive_patients: bool = False  # only patients with a positive image are used
     notes: tuple[str, ...] = ()
@@ -95,6 +90,11 @@ class TrainingImages:
         return np.asarray(self.findings.any(axis=1))
 
     @property
+    def findings_known(self) -> Flags:
+        """(n, classes) which findings are known."""
+        return np.ones_like(self.findings) if self.known is None else self.known
+
+    @property
     def boxed(self) -> Flags:
         """(n,) whether an image has boxes."""
         return np.array([own is not None and len(own) > 0 for own in self.boxes], np.bool_)
@@ -106,6 +106,7 @@ class TrainingImages:
             self,
             ids=tuple(self.ids[i] for i in places),
             findings=self.findings[rows],
+            known=None if self.known is None else self.known[rows],
             boxes=tuple(self.boxes[i] for i in places),
             box_labels=tuple(self.box_labels[i] for i in places),
             patients=tuple(self.patients[i] for i in places),
@@ -116,11 +117,19 @@ class TrainingImages:
     def only(self, target: str) -> TrainingImages:
         """Return the images with one class: an image is positive if it shows ``target``.
 
-        A positive image without a box of this class counts as not annotated. Of a data set with
+        A positive image without a box of this class counts as not annotated, and an image of which
+        it is not known whether it shows the class is left out. Of a data set with
         the rule of patients (NIH), images of patients without any positive image are left out: the
         rest would be overwhelmingly negative.
         """
         k = self._class(target)
+        if self.known is not None and not self.known[:, k].all():
+            rows = np.flatnonzero(self.known[:, k])
+            note = (
+                f"{len(rows)} of {count_text('image', len(self))} say whether they show {target}; "
+                "the others are left out"
+            )
+            return replace(self.take(rows), known=None, notes=(*self.notes, note)).only(target)
         positive = self.findings[:, k]
         boxes: list[F64 | None] = []
         for i, own in enumerate(self.boxes):
@@ -132,6 +141,7 @@ class TrainingImages:
             self,
             classes=(target,),
             findings=positive[:, None],
+            known=None,
             boxes=tuple(boxes),
             box_labels=labels,
         )
@@ -152,33 +162,50 @@ class TrainingImages:
             boxes[i] = self.boxes[i]
         return replace(self, boxes=tuple(boxes))
 
+    def with_classes(self, classes: Sequence[str]) -> TrainingImages:
+        """Return the images with these classes, in this order; boxes and findings of others are
+        left out, and no image shows a class that is new.
+        """
+        number = {name: k for k, name in enumerate(classes)}
+        codes = np.array([number.get(name, -1) for name in self.classes], np.int64)
+        findings = np.zeros((len(self), len(classes)), np.bool_)
+        known = np.ones((len(self), len(classes)), np.bool_)
+        for own, k in enumerate(codes.tolist()):
+            if k >= 0:
+                findings[:, k] = self.findings[:, own]
+                known[:, k] = True if self.known is None else self.known[:, own]
+        boxes: list[F64 | None] = []
+        labels = []
+        for own_boxes, own_labels in zip(self.boxes, self.box_labels):
+            same = codes[own_labels] >= 0
+            boxes.append(None if own_boxes is None else own_boxes[same])
+            labels.append(codes[own_labels][same])
+        return replace(
+            self,
+            classes=tuple(classes),
+            findings=findings,
+            known=None if known.all() else known,
+            boxes=tuple(boxes),
+            box_labels=tuple(labels),
+        )
+
     def joined(self, other: TrainingImages) -> TrainingImages:
         """Return the images of both, with the classes of the first; those of the other one are
         called ``external/...``.
-
-        Boxes and findings of classes that the first does not have are left out.
         """
-        number = {name: k for k, name in enumerate(self.classes)}
-        codes = np.array([number.get(name, -1) for name in other.classes], np.int64)
-        findings = np.zeros((len(other), len(self.classes)), np.bool_)
-        for name, k in number.items():
-            if name in other.classes:
-                findings[:, k] = other.findings[:, other.classes.index(name)]
-        boxes: list[F64 | None] = []
-        labels = []
-        for own, own_labels in zip(other.boxes, other.box_labels):
-            same = codes[own_labels] >= 0
-            boxes.append(None if own is None else own[same])
-            labels.append(codes[own_labels][same])
-        n, test = len(self), self.test
+        other = other.with_classes(self.classes)
+        n, test, known = len(self), self.test, None
         if test is not None:
             test = np.append(test, np.zeros(len(other), np.bool_))
+        if self.known is not None or other.known is not None:
+            known = np.concatenate([self.findings_known, other.findings_known])
         return replace(
             self,
             ids=(*self.ids, *(EXTERNAL + name for name in other.ids)),
-            findings=np.concatenate([self.findings, findings]),
-            boxes=(*self.boxes, *boxes),
-            box_labels=(*self.box_labels, *labels),
+            findings=np.concatenate([self.findings, other.findings]),
+            known=known,
+            boxes=(*self.boxes, *other.boxes),
+            box_labels=(*self.box_labels, *other.box_labels),
             patients=(*self.patients, *(EXTERNAL + name for name in other.patients)),
             picture=lambda i: self.picture(i) if i < n else other.picture(i - n),
             test=test,
@@ -206,6 +233,9 @@ def open_images(
     canvases
         How canvases are composed, for idx files and ``digits``.
     """
+    # It makes these images, and so imports this module.
+    from calipers.training.datasets.published import from_wide_table, is_wide, open_published
+
     folder = Path(source)
     if source == DIGITS or (folder.is_dir() and is_canvases(folder)):
         if labels is not None:
@@ -213,15 +243,16 @@ def open_images(
         return _canvas_images(source, canvases or Canvases())
     if labels is not None:
         table = _table_of(Path(labels))
+        if table is not None and _has_label_or_boxes(table):
+            return _from_table(folder, table)
+        if table is not None and is_wide(table):
+            return from_wide_table(folder, [table])
         if table is not None:
             return _from_table(folder, table)
         return _from_references(folder, labels)
-    if (folder / NIH_ENTRIES).exists():
-        return _from_nih(folder)
-    if (folder / NIH_BOXES).exists():
-        hint = "it lists the findings of all images, and comes with the data set"
-        file = str(folder / NIH_ENTRIES)
-        raise InputError("the table of images", rule="not-found", file=file, hint=hint)
+    images = open_published(folder)
+    if images is not None:
+        return images
     references = _references_in(folder)
     if references is not None:
         return _from_references(folder, references)
@@ -257,6 +288,10 @@ def _table_of(labels: Path) -> FileTable | None:
     return open_table(labels)
 
 
+def _has_label_or_boxes(table: FileTable) -> bool:
+    return "label" in find_columns(table, LABELS) or _box_columns(table) is not None
+
+
 def _from_table(folder: Path, table: FileTable) -> TrainingImages:
     """Read a row per image, or several rows per image with a label or a box each."""
     columns = find_columns(table, TABLE)
@@ -270,7 +305,7 @@ def _from_table(folder: Path, table: FileTable) -> TrainingImages:
     corners, has_box = _corners(table, layout)
     if "label" not in columns:
         words = ["1" if own else "0" for own in has_box]
-    cells, classes = _classes_of(words)
+    cells, classes = classes_of(words)
     ids = tuple(dict.fromkeys(names))
     index = {name: i for i, name in enumerate(ids)}
     findings = np.zeros((len(ids), len(classes)), np.bool_)
@@ -291,7 +326,7 @@ def _from_table(folder: Path, table: FileTable) -> TrainingImages:
     for own in rows:
         labels.append(np.array([cells[row][0] for row in own], np.int64))
     patients = _patients(table, columns.get("patient"), names, ids)
-    return _with_pictures(
+    return with_pictures(
         folder,
         TrainingImages(
             name=folder.name or str(folder),
@@ -301,13 +336,13 @@ def _from_table(folder: Path, table: FileTable) -> TrainingImages:
             boxes=tuple(boxes),
             box_labels=tuple(labels),
             patients=patients,
-            picture=_no_picture,
+            picture=no_picture,
             notes=tuple(table.notes),
         ),
     )
 
 
-def _classes_of(words: Sequence[str]) -> tuple[list[list[int]], tuple[str, ...]]:
+def classes_of(words: Sequence[str]) -> tuple[list[list[int]], tuple[str, ...]]:
     """Return the classes of every label, by their number, and their names.
 
     Labels of 0 and 1 (or yes and no) are the class ``positive``. Otherwise a label is a name, or
@@ -364,64 +399,6 @@ def _patients(
     return tuple(patient[name] or name for name in ids)
 
 
-def _from_nih(folder: Path) -> TrainingImages:
-    """Read the layout of ChestX-ray8 / 14, as it is distributed."""
-    table = open_table(folder / NIH_ENTRIES)
-    columns = find_columns(table, NIH_TABLE)
-    ids = tuple(name.strip() for name in texts(table, columns["image"]))
-    cells, classes = _classes_of(texts(table, columns["labels"]))
-    findings = np.zeros((len(ids), len(classes)), np.bool_)
-    for i, own in enumerate(cells):
-        findings[i, own] = True
-    boxes: list[F64 | None] = [None] * len(ids)
-    labels = [np.zeros(0, np.int64)] * len(ids)
-    notes = list(table.notes)
-    if (folder / NIH_BOXES).exists():
-        drawn_boxes, note = _boxes_of(read(folder / NIH_BOXES, format="nih"), ids, classes)
-        notes.append(note)
-        for i, (own_boxes, own_labels) in drawn_boxes.items():
-            boxes[i], labels[i] = own_boxes, own_labels
-    else:
-        notes.append(f"there is no {NIH_BOXES}: no image has boxes")
-    return _with_pictures(
-        folder,
-        TrainingImages(
-            name="NIH ChestX-ray",
-            ids=ids,
-            classes=classes,
-            findings=findings,
-            boxes=tuple(boxes),
-            box_labels=tuple(labels),
-            patients=tuple(cell.strip() for cell in texts(table, columns["patient"])),
-            picture=_no_picture,
-            of_positive_patients=True,
-            notes=tuple(notes),
-        ),
-    )
-
-
-def _boxes_of(
-    cohort: Cohort, ids: Sequence[str], classes: Sequence[str]
-) -> tuple[Mapping[int, tuple[F64, I64]], str]:
-    """Return the boxes and classes of images by their index, of those that are listed."""
-    index = {name: i for i, name in enumerate(ids)}
-    number = {name: k for k, name in enumerate(classes)}
-    table = cohort.references
-    boxes: dict[int, tuple[F64, I64]] = {}
-    n_strange = 0
-    for k, name in enumerate(cohort.images.ids):
-        rows = slice(int(table.offsets[k]), int(table.offsets[k + 1]))
-        labels = [number.get(cohort.classes[code], -1) for code in table.label[rows].tolist()]
-        if name not in index or -1 in labels:
-            n_strange += 1
-            continue
-        boxes[index[name]] = table.boxes[rows], np.array(labels, np.int64)
-    note = f"{count_text('image', len(boxes))} with boxes"
-    if n_strange:
-        note += f"; boxes of {count_text('other image', n_strange)}, which the table does not list"
-    return boxes, note
-
-
 def _references_in(folder: Path) -> str | None:
     """Return the references that lie in a folder of pictures: its one JSON file, or itself if it
     holds labels of YOLO or VOC.
@@ -468,7 +445,7 @@ def _from_references(folder: Path, references: str) -> TrainingImages:
             boxes=tuple(boxes),
             box_labels=tuple(labels),
             patients=patients,
-            picture=_no_picture,
+            picture=no_picture,
             notes=cohort.intake.notes,
         ),
     )
@@ -495,7 +472,8 @@ def _pictures_alone(folder: Path) -> TrainingImages:
     )
 
 
-def _with_pictures(folder: Path, images: TrainingImages) -> TrainingImages:
+def with_pictures(folder: Path, images: TrainingImages) -> TrainingImages:
+    """Return the images whose pictures, called like their ids, lie below a folder."""
     return _located(PictureFiles.from_names(folder, [(name,) for name in images.ids]), images)
 
 
@@ -509,5 +487,6 @@ def _located(files: PictureFiles, images: TrainingImages) -> TrainingImages:
     return replace(images.take(rows), picture=lambda i: read_pixels(places[i]).array)
 
 
-def _no_picture(i: int) -> U8:
+def no_picture(i: int) -> U8:
+    """Stand for the pictures of images until they are located."""
     raise AssertionError("pictures are located before they are read")

@@ -21,7 +21,7 @@ from numpy.random import Generator
 
 from calipers.arrays import I64, Flags
 from calipers.errors import InputError
-from calipers.training.data import TrainingImages
+from calipers.training.datasets.training_images import TrainingImages
 
 FEWEST_PATIENTS = 2  # one for each side
 

@@ -24,7 +24,7 @@ import numpy as np
 from calipers.arrays import F32, F64, I64, U8, Flags
 from calipers.errors import InputError
 from calipers.stability.grid import instance_labels
-from calipers.training.data import TrainingImages
+from calipers.training.datasets.training_images import TrainingImages
 
 IN_MEMORY = 1 << 30  # bytes; more are kept in a file
 FIRST = 16  # pictures that decide whether frames have colours

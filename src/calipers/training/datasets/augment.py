@@ -24,6 +24,7 @@ THINNEST = 2.0  # pixels
 MOSAIC, FLIP, MIX_UP, COPY_PASTE = 0.5, 0.5, 0.15, 0.3
 # how far, either way
 SCALE, JITTER = 0.2, 0.2
+BLUR = 0.1, 2.0  # standard deviation in pixels of a side of 224
 TRANSLATION, ROTATION, SHEAR = 0.1, 10.0, 5.0  # of the side; degrees
 
 
@@ -195,8 +196,21 @@ def _covered(boxes: F64, cover: F64) -> F64:
 
 def jittered(sample: BoxedFrame, random: Generator) -> BoxedFrame:
     """Return an image with other brightness and contrast, of colours each by itself."""
-    shape = (1, 1, 3) if sample.pixels.ndim == 3 else (1, 1)
+    return sample._replace(pixels=jittered_pixels(sample.pixels, random))
+
+
+def jittered_pixels(pixels: U8, random: Generator) -> U8:
+    """Return a picture with other brightness and contrast, of colours each by itself."""
+    shape = (1, 1, 3) if pixels.ndim == 3 else (1, 1)
     gain = 1 + random.uniform(-JITTER, JITTER, shape)
     shift = 255 * random.uniform(-JITTER, JITTER) / 2
-    values = sample.pixels * gain + shift
-    return sample._replace(pixels=np.clip(values, 0, 255).astype(np.uint8))
+    return np.clip(pixels * gain + shift, 0, 255).astype(np.uint8)
+
+
+def blurred(pixels: U8, random: Generator) -> U8:
+    """Return a picture after a Gaussian blur of random width, for networks of whole images."""
+    from PIL import Image, ImageFilter
+
+    # The width is that of a picture of 224 pixels, the size that it was published for.
+    width = random.uniform(*BLUR) * len(pixels) / 224
+    return np.asarray(Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(width)))
