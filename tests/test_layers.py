@@ -33,7 +33,8 @@ LAYERS = (
     ("maps", "pictures", "sensitivity", "fusion"),
     ("monitors", "stability"),
     ("report",),
-    ("studies", "training", "explorer", "compat", "validation"),
+    ("training", "explorer", "compat", "validation"),
+    ("studies",),
     ("cli",),
     ("__main__",),
 )

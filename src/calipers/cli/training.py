@@ -24,7 +24,7 @@ from calipers.errors import UsageError
 from calipers.show.terminal import Narrator, print_tables
 from calipers.training.models import MODULES, model_named
 
-BACKBONES = ("small", "resnet18", "resnet50", "densenet121", "efficientnet-lite0")
+BACKBONES = ("small", "tiny", "resnet18", "resnet50", "densenet121", "efficientnet-lite0")
 # Options that replace a value of the plan.
 OF_PLAN = (
     "backbone",

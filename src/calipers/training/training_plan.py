@@ -26,7 +26,7 @@ from calipers.results.toml import parse_toml, read_toml
 from calipers.training.models import MODULES
 
 SCHEMA = "calipers.plan/1"
-Backbone = Literal["small", "resnet18", "resnet50", "densenet121", "efficientnet-lite0"]
+Backbone = Literal["small", "tiny", "resnet18", "resnet50", "densenet121", "efficientnet-lite0"]
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
