@@ -74,9 +74,12 @@ class DetectorNetwork(nn.Module):
         self.strides = (8, 16, 32) if plan.side > LARGE else (4, 8, 16)
         width = plan.width
         one, two, three = (round(share * width) for share in STEM)
-        first = _block(channels, one)
-        steps = [nn.Sequential(first, _block(one, two, 2), _block(two, three, self.strides[0] // 2))]
-        steps += [_block(three, width, 2), _block(width, width, 2)]
+        stem = nn.Sequential(
+            _block(channels, one),
+            _block(one, two, 2),
+            _block(two, three, self.strides[0] // 2),
+        )
+        steps = [stem, _block(three, width, 2), _block(width, width, 2)]
         self.stages = nn.ModuleList(steps)
         self.lateral = nn.ModuleList([nn.Conv2d(own, width, 1) for own in (three, width, width)])
         self.smooth = nn.ModuleList([_block(width, width) for _ in self.strides])

@@ -55,7 +55,7 @@ class PolypArchive:
 def write_archive(
     path: Path, cohort: Cohort, facts: Mapping[str, Any], *, lowest: float, most: int
 ) -> PolypArchive:
-    """Pack references and predictions; of every frame the ``most`` best boxes from ``lowest`` on."""
+    """Pack references and predictions: of every frame the best boxes, from a score on."""
     references = cohort.references
     masks = references.masks
     assert masks is not None
@@ -75,10 +75,10 @@ def write_archive(
             rows = np.arange(table.offsets[i], table.offsets[i + 1])
             order = rows[np.argsort(-table.score[rows], kind="stable")][:most]
             best[order] = table.score[order] >= lowest
-        chosen = table.keep(best)
-        arrays[f"{k}_offsets"] = chosen.offsets.astype(np.uint32)
-        arrays[f"{k}_boxes"] = np.round(chosen.boxes * STEP).astype(np.uint16)
-        arrays[f"{k}_scores"] = np.round(chosen.score * TOP).astype(np.uint16)
+        best_boxes = table.keep(best)
+        arrays[f"{k}_offsets"] = best_boxes.offsets.astype(np.uint32)
+        arrays[f"{k}_boxes"] = np.round(best_boxes.boxes * STEP).astype(np.uint16)
+        arrays[f"{k}_scores"] = np.round(best_boxes.score * TOP).astype(np.uint16)
     text = json.dumps({"schema": SCHEMA, "members": list(cohort.models), **facts})
     arrays["facts"] = np.frombuffer(text.encode(), np.uint8)
     write_atomically(path, _packed(arrays))
@@ -124,9 +124,13 @@ def open_archive(path: Path) -> PolypArchive:
     return PolypArchive(cohort, facts, str(path), len(content), sha256(content).hexdigest())
 
 
+def _texts(cells: Any) -> list[str]:
+    return [cell.decode() for cell in cells]
+
+
 def _cohort(arrays: Mapping[str, Any], members: list[str]) -> Cohort:
-    ids = [name.decode() for name in arrays["ids"]]
-    columns = {name: [cell.decode() for cell in arrays[name]] for name in COLUMNS}
+    ids = _texts(arrays["ids"])
+    columns = {name: _texts(arrays[name]) for name in COLUMNS}
     offsets = arrays["offsets"].astype(np.int64)
     sizes = arrays["size"].astype(np.int64)
     owner = np.repeat(np.arange(len(ids)), np.diff(offsets))

@@ -48,6 +48,13 @@ def untested(reason: str) -> ClaimJudgement:
     return ClaimJudgement(None, reason, is_tested=False)
 
 
+def graded(whole: bool, part: bool) -> bool | None:
+    """Return True if all of a rule holds, None (in part) if its weaker form does, else False."""
+    if whole:
+        return True
+    return None if part else False
+
+
 def value_text(value: float) -> str:
     """Return two decimals, as the paper prints."""
     return "undefined" if math.isnan(value) else f"{value:.2f}"
@@ -90,7 +97,7 @@ def _(run: PolypRun) -> ClaimJudgement:
     centres = run.by_centre(run.main, metric)
     models = np.array([run.centres[model][model, metric].value for model in run.data.models])
     between, among = range_of(centres), range_of(models)
-    outcome = True if between > among else None if between > among / 2 else False
+    outcome = graded(between > among, between > among / 2)
     words = f"Over the centres {span_text(centres)}, over {len(models)} models {span_text(models)}."
     return ClaimJudgement(outcome, words)
 
@@ -124,7 +131,7 @@ def judge_sizes(run: PolypRun, models: Sequence[str]) -> ClaimJudgement:
         values = ", ".join(map(value_text, means.tolist()))
         n = sum(rises(row) for row in table)
         words.append(f"{model}, {metric}: means {values}; rises in {n} of {len(table)} centres")
-    outcome = True if all(everywhere) else None if all(on_average) else False
+    outcome = graded(all(everywhere), all(on_average))
     return ClaimJudgement(outcome, "; ".join(words) + " (small, medium, large).")
 
 
@@ -153,7 +160,7 @@ def _(run: PolypRun) -> ClaimJudgement:
     if medium is None or small is None:
         return untested(run.reasons.get("mixed", "Not all three sizes occur."))
     flags = (medium.high < 0, small.high < 0 and small.value < medium.value)
-    outcome = True if all(flags) else None if flags[1] else False
+    outcome = graded(all(flags), flags[1])
     words = f"{effect_text('size[medium]', medium)}; {effect_text('size[small]', small)}."
     return ClaimJudgement(outcome, words, real_covariates(run))
 
@@ -172,7 +179,7 @@ def _(run: PolypRun) -> ClaimJudgement:
     one = effect_of(run, "type[protruded]")
     if one is None:
         return untested("The data have no column type with flat and protruded.")
-    basis: Basis = "made" if run.data.drawn else "run"
+    basis: Basis = "made" if run.data.is_drawn else "run"
     return ClaimJudgement(one.low > 0, effect_text("type[protruded]", one) + ".", basis=basis)
 
 
@@ -254,7 +261,7 @@ def _(run: PolypRun) -> ClaimJudgement:
         means.append(float(excess.mean()) < 0)
         words.append(f"{criterion} exceeds box IoU by at most {excess.max():+.3f}")
     everywhere = all(flags) and all(means)
-    outcome = True if everywhere else None if all(means) else False
+    outcome = graded(everywhere, all(means))
     mean = ", ".join(f"{name} {value_text(float(curves[name].mean()))}" for name in OVERLAPS)
     return ClaimJudgement(outcome, f"{'; '.join(words)}. Means over thresholds: {mean}.")
 
@@ -265,7 +272,7 @@ def _(run: PolypRun) -> ClaimJudgement:
         return untested(NO_MASKS)
     apart = np.abs(run.overlap[run.main]["mask-iou"] - run.overlap[run.main]["hull-iou"])
     limit = RULES.limit("similar")
-    outcome = True if apart.max() <= limit else None if apart.mean() <= limit else False
+    outcome = graded(apart.max() <= limit, apart.mean() <= limit)
     at = run.thresholds[int(apart.argmax())]
     words = f"They differ by {apart.mean():.3f} on average, at most by {apart.max():.3f} (at {at})."
     note = ""
@@ -298,7 +305,9 @@ def _(run: PolypRun) -> ClaimJudgement:
 
 def points_above(values: Mapping[tuple[str, str], float]) -> list[bool]:
     """Return for every point criterion and metric whether it is above box IoU 0.5."""
-    return [values[one, metric] > values["box-iou", metric] for one, metric in product(POINTS, FIVE)]
+    return [
+        values[one, metric] > values["box-iou", metric] for one, metric in product(POINTS, FIVE)
+    ]
 
 
 def points_alike(values: Mapping[tuple[str, str], float]) -> list[bool]:
@@ -320,7 +329,7 @@ def _(run: PolypRun) -> ClaimJudgement:
     if not run.data.has_masks:
         return untested(NO_MASKS)
     flags = points_above(run.criteria[run.main])
-    outcome = True if all(flags) else None if sum(flags) > len(flags) / 2 else False
+    outcome = graded(all(flags), sum(flags) > len(flags) / 2)
     words = []
     for metric in FIVE:
         row = [value_text(run.criteria[run.main][one, metric]) for one in ("box-iou", *POINTS)]
@@ -379,7 +388,9 @@ def scan_of(run: PolypRun) -> Scan:
     summaries = ("pooled", "mean over centres") if len(run.centre_names) > 1 else ("pooled",)
 
     def outcomes(one: Mapping[str, object]) -> Outcomes:
-        cut = run.cuts[run.main] if one["score cut"] == SCAN_CUTS[0] else float(str(one["score cut"]))
+        cut = (
+            run.cuts[run.main] if one["score cut"] == SCAN_CUTS[0] else float(str(one["score cut"]))
+        )
         by_centre = one["summary"] != "pooled"
         values = criterion_values(run.data, run.main, cut, by_centre=by_centre)
         if any(math.isnan(value) for value in values.values()):
@@ -440,7 +451,7 @@ def _(run: PolypRun) -> ClaimJudgement:
         shares[decision.criterion] = run.ratings.get("specificity", **decision.group).value
     lowest = min(shares.values())
     limit = RULES.limit("almost-all")
-    outcome = True if lowest == 1 else None if lowest >= limit else False
+    outcome = graded(lowest == 1, lowest >= limit)
     words = ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items())
     return ClaimJudgement(outcome, f"Rejected: {words}.")
 
@@ -453,7 +464,7 @@ def _(run: PolypRun) -> ClaimJudgement:
     if not position or not overlap:
         return untested(NO_PEOPLE)
     average = np.mean(position) > np.mean(overlap)
-    outcome = True if min(position) > max(overlap) else None if average else False
+    outcome = graded(min(position) > max(overlap), average)
     words = ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items())
     return ClaimJudgement(outcome, f"Accepted ({who}): {words}.", stand_in(run))
 
@@ -573,7 +584,9 @@ def _(run: PolypRun) -> ClaimJudgement:
         wrong.append(f"{n} frames, {prevalence:.1f} %")
     words = "; ".join(wrong) or "all fourteen follow"
     outcome = True if not wrong else None
-    return ClaimJudgement(outcome, f"Of 14 values {14 - len(wrong)} follow: {words}.", basis="printed")
+    return ClaimJudgement(
+        outcome, f"Of 14 values {14 - len(wrong)} follow: {words}.", basis="printed"
+    )
 
 
 @CLAIMS.judge("printed-table-3")
@@ -598,7 +611,9 @@ def _(run: PolypRun) -> ClaimJudgement:
 def f_bounds(ppv: float, sensitivity: float, beta: int) -> tuple[float, float]:
     """Return the lowest and highest F score that rounded PPV and sensitivity allow."""
     values = []
-    for p, s in product((ppv - ROUNDING, ppv + ROUNDING), (sensitivity - ROUNDING, sensitivity + ROUNDING)):
+    for p, s in product(
+        (ppv - ROUNDING, ppv + ROUNDING), (sensitivity - ROUNDING, sensitivity + ROUNDING)
+    ):
         values.append((1 + beta**2) * p * s / (beta**2 * p + s))
     return min(values), max(values)
 
@@ -611,6 +626,6 @@ def _(run: PolypRun) -> ClaimJudgement:
         values[name] = trend(main, np.array(list(table.values()))[:, 3:])
     flags = [value >= RULES.limit("trend") for value in values.values()]
     words = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
-    return ClaimJudgement(joint_verdict(flags), f"Spearman over 18 cells: {words}.", basis="printed")
-
-
+    return ClaimJudgement(
+        joint_verdict(flags), f"Spearman over 18 cells: {words}.", basis="printed"
+    )

@@ -48,7 +48,7 @@ class PolypData:
     cohort: Cohort
     members: Cohort | None  # the networks before fusion, by "ensemble/member"
     source: str  # one sentence
-    drawn: bool  # by Calipers, not the user's own
+    is_drawn: bool  # by Calipers, not the user's own
     training: Sequence[Mapping[str, Any]]  # a record per network
     ratings: Path | None
     inputs: tuple[Mapping[str, Any], ...]
@@ -129,7 +129,7 @@ def archive_data(archive: PolypArchive, *, quick: bool = False) -> PolypData:
         cohort=cohort,
         members=members,
         source=source,
-        drawn=True,
+        is_drawn=True,
         training=tuple(facts["models"]),
         ratings=None,
         inputs=({"file": ARCHIVE, "bytes": archive.n_bytes, "sha256": archive.sha256},),
@@ -180,7 +180,7 @@ def _own_data(path: Path, predictions: Mapping[str, str]) -> PolypData:
         cohort=cohort,
         members=None,
         source=f"{cohort.n_images} images of {path}, with predictions of {', '.join(models)}.",
-        drawn=False,
+        is_drawn=False,
         training=(),
         ratings=ratings,
         inputs=tuple(inputs),

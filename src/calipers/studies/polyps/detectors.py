@@ -102,7 +102,7 @@ def train_detectors(
             device="cpu",
             jobs=1,
             resume=(run / RUN).exists(),
-            progress=lambda what, k, n, name=kind.name: progress(f"{name}: {what}", k, n),
+            progress=_named(kind.name, progress),
         )
         predictions = folder / f"{kind.name}-predictions"
         if not (predictions / "references.json").exists():
@@ -122,6 +122,13 @@ def train_detectors(
         "models": records,
     }
     return write_archive(folder / "polyps.npz", cohort, facts, lowest=LOWEST, most=MOST)
+
+
+def _named(ensemble: str, progress: Say) -> Say:
+    def say(what: str, step: int, total: int) -> None:
+        progress(f"{ensemble}: {what}", step, total)
+
+    return say
 
 
 def _model_record(kind: DetectorKind, model: Any) -> dict[str, Any]:

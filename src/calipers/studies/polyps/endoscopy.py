@@ -129,9 +129,7 @@ def external_frames(seed: int, *, share: float = 1.0) -> Iterator[FramePlan]:
     sizes = shipped_sizes()[SEQUENCES]
     for name, n in EXTERNAL_SETS.items():
         number = max(EXTERNAL_PER_PATIENT, round(share * n))
-        yield from _frames(
-            name, sizes, seed, n=number, n_empty=0, per_patient=EXTERNAL_PER_PATIENT
-        )
+        yield from _frames(name, sizes, seed, n=number, n_empty=0, per_patient=EXTERNAL_PER_PATIENT)
 
 
 def _frames(
@@ -191,7 +189,7 @@ def _sides(side: float, aspect: float, size: tuple[int, int]) -> F64:
     """Return width and height in pixels of a box with this share of the frame."""
     area = side**2 * size[0] * size[1]
     sides = np.sqrt(area) * np.array([math.exp(aspect / 2), math.exp(-aspect / 2)])
-    return np.clip(sides, NARROWEST, np.array(size) - 2.0)
+    return np.asarray(np.clip(sides, NARROWEST, np.array(size) - 2.0))
 
 
 def _place(
@@ -295,9 +293,7 @@ def _hill(polyp: PolypPlan, x: F64, y: F64, random: Generator) -> tuple[Flags, F
     return mask, np.where(mask, hill, 0.0)
 
 
-def _outline(
-    u: F64, v: F64, lobes: float, cut: bool, random: Generator
-) -> tuple[Flags, F64]:
+def _outline(u: F64, v: F64, lobes: float, cut: bool, random: Generator) -> tuple[Flags, F64]:
     """Return a shape in the square [-1, 1]^2, and the distance from its middle, 1 at the rim."""
     whole = np.linspace(-math.pi, math.pi, 181)
     around = np.ones(whole.shape)
@@ -326,9 +322,7 @@ def _colour_of(polyp: PolypPlan, light: CentreLight, random: Generator) -> F64:
     return np.asarray(np.array(light.tint) * (1 + shift) + 0.1 * polyp.contrast)
 
 
-def _lit(
-    picture: F64, heights: F64, x: F64, y: F64, light: CentreLight, random: Generator
-) -> F64:
+def _lit(picture: F64, heights: F64, x: F64, y: F64, light: CentreLight, random: Generator) -> F64:
     """Return the picture in the light of the endoscope, with reflections, blur and noise."""
     relief = gaussian_filter(heights, 0.6)
     slope_y, slope_x = np.gradient(relief)
@@ -344,5 +338,3 @@ def _lit(
     picture = picture * (light.brightness * (1 - light.vignette * away**2))[..., None]
     picture = gaussian_filter(picture, (light.blur, light.blur, 0))
     return np.asarray(picture + random.normal(0, light.noise, picture.shape))
-
-

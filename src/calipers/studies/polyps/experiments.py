@@ -12,7 +12,7 @@ of the confidence cut shows the alternatives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -362,7 +362,10 @@ def _halves(data: PolypData, model: str) -> tuple[float, float] | None:
     median = float(np.median(largest[with_polyp]))
     plan = protocol_of([("AP@0.5", "average-precision", "")], cohort)
     values = []
-    for rows in (with_polyp[largest[with_polyp] < median], with_polyp[largest[with_polyp] >= median]):
+    for rows in (
+        with_polyp[largest[with_polyp] < median],
+        with_polyp[largest[with_polyp] >= median],
+    ):
         values.append(evaluate(cohort.take(rows), plan, ci=False)[model, "AP@0.5"].value)
     return values[0], values[1]
 
@@ -452,7 +455,9 @@ def criterion_values(
     return values
 
 
-def overlap_counts(data: PolypData, model: str, cut: float) -> dict[tuple[str, float], ConfusionCounts]:
+def overlap_counts(
+    data: PolypData, model: str, cut: float
+) -> dict[tuple[str, float], ConfusionCounts]:
     """Return the counts of figure 5, for box, mask and hull IoU at 0.5 and 0.75."""
     counts = {}
     for criterion in overlap_criteria(data):
@@ -592,5 +597,3 @@ def _ratings(data: PolypData, model: str, seed: int) -> Agreement:
     """Return the agreement of all criteria with the user's ratings."""
     table = rated_predictions(data.cohort, data.ratings, model=model)
     return agreement(table, thresholds=[0.5], seed=seed)
-
-

@@ -33,6 +33,7 @@ from calipers.studies.polyps.endoscopy import centre_frames, drawn_frame
 from calipers.studies.polyps.experiments import (
     COUNTING,
     CUTS,
+    GRID,
     OVERLAPS,
     POINTS,
     RANGES,
@@ -283,7 +284,7 @@ def _counts(run: PolypRun) -> StudyFigure:
 
 def _between(run: PolypRun) -> list[Overlay]:
     """Return drawn frames with a prediction whose box IoU lies between 0.5 and 0.75."""
-    if not run.data.drawn:
+    if not run.data.is_drawn:
         return []
     cut = run.cuts[run.main]
     matches = match(run.data.cohort, run.main, [View(score_cut=cut)])
@@ -292,12 +293,13 @@ def _between(run: PolypRun) -> list[Overlay]:
     images = run.data.cohort.models[run.main].image[rows]
     # The lowest overlaps, of different frames: what a reader would call good all the same.
     order = np.argsort(matches.similarity[rows], kind="stable")
-    panels, seen = [], set()
+    panels: list[Overlay] = []
+    shown_images: set[int] = set()
     for k in order.tolist():
         image = int(images[k])
-        if image in seen or len(panels) == EXAMPLES:
+        if image in shown_images or len(panels) == EXAMPLES:
             continue
-        seen.add(image)
+        shown_images.add(image)
         panels.append(_frame(run, image, f"box IoU {matches.similarity[rows[k]]:.2f}"))
     return panels
 
@@ -309,7 +311,9 @@ def _frame(run: PolypRun, image: int, title: str, members: str | None = None) ->
     marks = []
     for row in range(int(references.offsets[image]), int(references.offsets[image + 1])):
         rings = () if masks is None else outline_of(masks, row)
-        marks.append(BoxMark("reference", _four(references.boxes[row].tolist()), "polyp", outline=rings))
+        marks.append(
+            BoxMark("reference", _four(references.boxes[row].tolist()), "polyp", outline=rings)
+        )
     tables = {run.main: cohort.models[run.main]}
     cut = run.cuts[run.main]
     if members is not None and run.data.members is not None:
@@ -346,7 +350,7 @@ def _address(pixels: U8, image: object) -> str:
 
 def _recipe(run: PolypRun) -> StudyFigure | None:
     """Return figure 1: the boxes of all members on one frame, and what fusion makes of them."""
-    if run.data.members is None or not run.data.drawn:
+    if run.data.members is None or not run.data.is_drawn:
         return None
     table = run.data.cohort.models[run.main]
     matches = match(run.data.cohort, run.main, [View(score_cut=run.cuts[run.main])])
@@ -431,7 +435,9 @@ def _complementary_thresholds(run: PolypRun) -> StudyFigure | None:
         words.append(f"{model} {value_text(own['0.05:0.5'])}, {value_text(own['0.5:0.95'])}")
     title = f"AP over 0.05:0.5 and over 0.5:0.95: {'; '.join(words)}"
     rows = (2,) * len(run.others)
-    return StudyFigure("figure-11", title, "As figure 6, for the other models.", tuple(panels), rows)
+    return StudyFigure(
+        "figure-11", title, "As figure 6, for the other models.", tuple(panels), rows
+    )
 
 
 def _people(run: PolypRun) -> StudyFigure | None:
@@ -495,7 +501,7 @@ def _ranking(run: PolypRun) -> StudyFigure | None:
         f"{result.winner} is first in {100 * share:.0f} % of {len(result.each)} configurations; "
         f"Kendall's W {result.kendall_w:.2f}"
     )
-    varied = [name for name, values in result.choices.items() if len(values) > 1]
+    varied = [name for name in result.choices if len(GRID.get(name, ())) > 1]
     choices = ", ".join(name.replace("_", " ") for name in varied)
     caption = (
         "The paper leaves it for later how stable rankings are. Areas are shares of configurations "
@@ -535,12 +541,14 @@ def _cut(run: PolypRun) -> StudyFigure:
         lines.append(Line(name, x, run.cut_curve[name], slot=k))
     f1 = run.cut_curve["F1"]
     best = int(np.nanargmax(f1))
-    title = f"F1 is {f1[best]:.2f} from a score of {x[best]:g} on, and {f1[-1]:.2f} from {x[-1]:g} on"
+    title = (
+        f"F1 is {f1[best]:.2f} from a score of {x[best]:g} on, and {f1[-1]:.2f} from {x[-1]:g} on"
+    )
     caption = (
         f"Left for later by the paper, which does not state its confidence cut. {run.main}, box "
         f"IoU 0.5; elsewhere in this study predictions count from {run.cuts[run.main]:.3f} on."
     )
-    panel = Curves("Metrics against the confidence cut", Axis("score from", 0.0, 1.0), UNIT, tuple(lines))
+    panel = Curves(
+        "Metrics against the confidence cut", Axis("score from", 0.0, 1.0), UNIT, tuple(lines)
+    )
     return StudyFigure("figure-cut", title, caption, (panel,))
-
-

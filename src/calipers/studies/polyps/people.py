@@ -165,9 +165,9 @@ def siim_numbers(path: Path, *, most: int, seed: int, limit: float) -> SiimNumbe
             for criterion in CRITERIA[:3]:
                 shares = [float((values[criterion] >= t).mean()) for t in THRESHOLDS]
                 curves[criterion] = np.array(shares)
-    masks = cohort.references.masks
-    assert masks is not None
-    share = masks.voxels / masks.hulls().voxels
+    outlines = cohort.references.masks
+    assert outlines is not None
+    share = outlines.voxels / outlines.hulls().voxels
     return SiimNumbers(n, len(records), float((share < limit).mean()), accepted, curves)
 
 
@@ -278,7 +278,9 @@ def _share(accepts: Flags, units: Any, seed: int) -> tuple[float, float, float]:
     return float(hits.sum() / total.sum()), low, high
 
 
-def lidc_scans(path: Path, scans: int) -> Iterator[tuple[str, tuple[float, float], list[NoduleMark]]]:
+def lidc_scans(
+    path: Path, scans: int
+) -> Iterator[tuple[str, tuple[float, float], list[NoduleMark]]]:
     """Yield patient, spacing (in plane, between slices) and all marks of every scan."""
     try:
         connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
@@ -305,7 +307,9 @@ def _marks(
     connection: sqlite3.Connection, scan: int, levels: F64, spacing: tuple[float, float]
 ) -> list[NoduleMark]:
     marks = []
-    query = "SELECT id, texture, subtlety, malignancy FROM annotations WHERE scan_id = ? ORDER BY id"
+    query = (
+        "SELECT id, texture, subtlety, malignancy FROM annotations WHERE scan_id = ? ORDER BY id"
+    )
     for annotation, texture, subtlety, malignancy in connection.execute(query, (scan,)).fetchall():
         outlines, points = [], []
         lines = connection.execute(

@@ -87,7 +87,7 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         claims=CLAIMS.judge_all(numbers),
         figures=study_figures(numbers),
         appendix=study_tables(numbers),
-        methods=(*(DRAWN if data.drawn else ()), *methods),
+        methods=(*(DRAWN if data.is_drawn else ()), *methods),
         references=REFERENCES,
         warnings=tuple(warnings),
         inputs=data.inputs,

@@ -42,7 +42,10 @@ CHALLENGES = {
 
 def study_tables(run: PolypRun) -> tuple[Table, ...]:
     """Return all tables."""
-    result = [_challenges(run), size_table_of(run, run.main, "table-2", "Table 2")]
+    result: list[Table | None] = [
+        _challenges(run),
+        size_table_of(run, run.main, "table-2", "Table 2"),
+    ]
     result += [_printed_sizes("table-2-printed", "Table 2 as printed", printed.TABLE_2)]
     result += [_mixed(run), _components(run), criteria_table(run, run.main, "table-3", "Table 3")]
     result.append(_printed_criteria("table-3-printed", "Table 3 as printed", printed.TABLE_3))
@@ -121,9 +124,9 @@ def criteria_table(run: PolypRun, model: str, name: str, title: str) -> Table:
 
 
 def _printed_criteria(name: str, title: str, table: Mapping[str, Sequence[float]]) -> Table:
-    rows = tuple((metric, *values) for metric, values in table.items())
+    rows: list[tuple[Cell, ...]] = [(metric, *values) for metric, values in table.items()]
     columns = ("metric", "box-iou 0.5", *printed.CRITERIA[1:])
-    return Table(columns, rows, name=name, title=title)
+    return Table(columns, tuple(rows), name=name, title=title)
 
 
 def _challenges(run: PolypRun) -> Table:
@@ -143,7 +146,7 @@ def _challenges(run: PolypRun) -> Table:
         "evaluate --preset NAME. No score cut, as the presets have none: PPV and F scores count "
         "every box that the ensembles keep."
     ]
-    if run.data.drawn:
+    if run.data.is_drawn:
         notes.append("The frames of one patient stand for a sequence.")
     notes += [f"{name}: {reason}" for name, reason in run.reasons.items() if name in CHALLENGES]
     title = "Table 1: the metrics of six challenges on the same predictions"
@@ -174,7 +177,7 @@ def _people(run: PolypRun) -> list[Table]:
     if siim is not None:
         kinds = list(dict.fromkeys(kind for kind, _ in siim.accepted))
         names = list(dict.fromkeys(name for _, name in siim.accepted))
-        rows = []
+        rows: list[tuple[Cell, ...]] = []
         for name in names:
             rows.append((name, *(siim.accepted[kind, name] for kind in kinds)))
         note = (
@@ -196,9 +199,7 @@ def _people(run: PolypRun) -> list[Table]:
         )
         title = "Real readers (LIDC): share of pairs that criteria accept"
         columns = ("criterion", "accepted", "low", "high")
-        result.append(
-            Table(columns, tuple(readers), name="table-lidc", title=title, notes=(note,))
-        )
+        result.append(Table(columns, tuple(readers), name="table-lidc", title=title, notes=(note,)))
         if lidc.mixed is not None:
             effects = tables(lidc.mixed)[0]
             title = "Real readers (LIDC): mixed model of box IoU ~ size + texture"
@@ -237,7 +238,9 @@ def _training(run: PolypRun) -> Table | None:
     if not run.data.training:
         return None
     names = [name for name in run.data.training[0] if name != "identity"]
-    rows = [tuple(record[name] for name in names) for record in run.data.training]
+    rows: list[tuple[Cell, ...]] = []
+    for record in run.data.training:
+        rows.append(tuple(record[name] for name in names))
     note = (
         "SGD, rate 0.1, 20 epochs, complete-IoU loss, as the winner of EndoCV 2022; batch 8. "
         f"{run.data.settings['trained by']}"
