@@ -70,15 +70,17 @@ def write_archive(
     for name in COLUMNS:
         arrays[name] = np.array([str(cell) for cell in cohort.group(name).tolist()], "S")
     for k, table in enumerate(cohort.models.values()):
+        places = np.round(np.clip(table.boxes * STEP, 0, TOP)).astype(np.uint16)
+        # What leaves the picture, or is thinner than a step, has no area here.
+        has_area = (places[:, 2:] > places[:, :2]).all(axis=1)
         best = np.zeros(len(table), np.bool_)
         for i in range(cohort.n_images):
             rows = np.arange(table.offsets[i], table.offsets[i + 1])
             order = rows[np.argsort(-table.score[rows], kind="stable")][:most]
-            best[order] = table.score[order] >= lowest
-        best_boxes = table.keep(best)
-        arrays[f"{k}_offsets"] = best_boxes.offsets.astype(np.uint32)
-        arrays[f"{k}_boxes"] = np.round(best_boxes.boxes * STEP).astype(np.uint16)
-        arrays[f"{k}_scores"] = np.round(best_boxes.score * TOP).astype(np.uint16)
+            best[order] = (table.score[order] >= lowest) & has_area[order]
+        arrays[f"{k}_offsets"] = table.keep(best).offsets.astype(np.uint32)
+        arrays[f"{k}_boxes"] = places[best]
+        arrays[f"{k}_scores"] = np.round(table.score[best] * TOP).astype(np.uint16)
     text = json.dumps({"schema": SCHEMA, "members": list(cohort.models), **facts})
     arrays["facts"] = np.frombuffer(text.encode(), np.uint8)
     write_atomically(path, _packed(arrays))

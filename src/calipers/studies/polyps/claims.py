@@ -115,6 +115,18 @@ def size_table(run: PolypRun, model: str, metric: str) -> F64:
     return np.array(rows, np.float64)
 
 
+def column_summary(table: F64) -> tuple[F64, F64]:
+    """Return mean and standard deviation of the defined values of every column."""
+    means, spreads = np.full(table.shape[1], math.nan), np.full(table.shape[1], math.nan)
+    for k in range(table.shape[1]):
+        values = table[:, k][np.isfinite(table[:, k])]
+        if len(values):
+            means[k] = values.mean()
+        if len(values) > 1:
+            spreads[k] = values.std(ddof=1)
+    return means, spreads
+
+
 def rises(values: F64) -> bool:
     """Return whether defined values rise from one to the next."""
     return bool((np.diff(values[np.isfinite(values)]) > 0).all())
@@ -125,7 +137,7 @@ def judge_sizes(run: PolypRun, models: Sequence[str]) -> ClaimJudgement:
     everywhere, on_average, words = [], [], []
     for model, metric in product(models, AP_NAMES):
         table = size_table(run, model, metric)
-        means = np.nanmean(table, axis=0)
+        means = column_summary(table)[0]
         everywhere += [rises(row) for row in table]
         on_average.append(rises(means))
         values = ", ".join(map(value_text, means.tolist()))

@@ -19,7 +19,7 @@ from calipers.regression.tables import localization_tables, tables
 from calipers.sensitivity.tables import levels_table, wins_table
 from calipers.show.table import Cell, Table
 from calipers.studies.polyps import printed
-from calipers.studies.polyps.claims import AP_NAMES
+from calipers.studies.polyps.claims import AP_NAMES, column_summary
 from calipers.studies.polyps.experiments import (
     ASSIGNMENTS,
     COUNTING,
@@ -85,9 +85,7 @@ def size_table_of(run: PolypRun, model: str, name: str, title: str) -> Table:
     counts = "/".join(str(run.size_counts[size, ""]) for size in SIZES)
     share = round(100.0 * float(has_polyp.mean()))
     if len(values) > 1:
-        table = np.array(values)
-        with np.errstate(invalid="ignore"):
-            means, spreads = np.nanmean(table, axis=0), np.nanstd(table, axis=0, ddof=1)
+        means, spreads = column_summary(np.array(values))
         words = [f"{mean:.2f} ({spread:.2f})" for mean, spread in zip(means, spreads)]
         rows.append(("mean (SD) of centres", *words, cohort.n_images, counts, share))
     rows.append(("all frames", *map(_number, total), cohort.n_images, counts, share))
