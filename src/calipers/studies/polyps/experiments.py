@@ -319,7 +319,7 @@ def _sizes(data: PolypData, model: str) -> dict[tuple[str, str, str], float]:
     by = ["centre"] if data.has("centre") else []
     result = evaluate(cohort, protocol_of(own, cohort), by=by, ci=False)
     values = {}
-    for row in result.each if not by else result.rows:
+    for row in result.rows:
         if row.label is not None:
             continue
         size, threshold = row.metric.removeprefix("AP-").split("@")
