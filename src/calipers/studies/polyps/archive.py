@@ -2,7 +2,7 @@
 """The archive of trained detectors: what they predicted on which references, in one small file.
 
 `write_archive` packs a cohort into an ``.npz``: references with masks as run lengths, types,
-centres and patients; boxes of every member in 1/64 of a pixel and scores in 1/65535. Rounding
+centres and patients; boxes of every member in 1/16 of a pixel and scores in 1/65535. Rounding
 happens before anything is evaluated, so that a study of the archive and one of the training that
 wrote it give the same numbers. `open_archive` reads one, `shipped_archive` the one of Calipers; no
 network is needed for that, nor PyTorch.
@@ -28,7 +28,7 @@ from calipers.errors import InputError
 from calipers.results.files import write_atomically
 
 SCHEMA = "calipers.polyps/1"
-STEP = 64  # of a pixel
+STEP = 16  # of a pixel
 TOP = 65535  # score 1
 COLUMNS = ("centre", "patient", "type")
 

