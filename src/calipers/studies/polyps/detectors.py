@@ -7,9 +7,8 @@ folder is not done again. It needs the extra ``train``; reading the archive does
 
 - ``ensemble``: six members by the recipe of EndoCV 2022, two of four folds x light augmentation,
   heavy augmentation, and further data; 96 pixels.
-- ``small-input`` and ``wide``: four members each, without further data, on frames of 64 pixels;
-  ``wide`` has twice as many channels. They stand for the two complementary ensembles of the paper's
-  appendix.
+- ``small-input`` and ``tiny-input``: four members each, without further data, on frames of 64 and
+  of 48 pixels. They stand for the two complementary ensembles of the paper's appendix.
 
 The members are those of the recipe, the network is the compact detector of
 `calipers.training.detector`, not a YOLOv5, EfficientDet or YOLOv7.
@@ -60,7 +59,7 @@ class DetectorKind:
 KINDS = (
     DetectorKind("ensemble", side=96, width=32, external=True),
     DetectorKind("small-input", side=64, width=32, external=False),
-    DetectorKind("wide", side=64, width=64, external=False),
+    DetectorKind("tiny-input", side=48, width=32, external=False),
 )
 
 

@@ -47,9 +47,9 @@ DRAWN = (
     "of the types.",
     "Networks are trained on 46 drawn sequences and, for two members, on two further sets, which "
     "share no frame, patient or look with the six centres. Three ensembles: six members by the "
-    "recipe of EndoCV 2022, and two of four members with smaller frames, one of them with twice "
-    "the channels, in place of EfficientDet and YOLOv7. The detector is the compact one of "
-    "Calipers. Values can therefore not be compared with those of the paper; trends can.",
+    "recipe of EndoCV 2022 on frames of 96 pixels, and two of four members on frames of 64 and of "
+    "48 pixels, in place of EfficientDet and YOLOv7. The detector is the compact one of Calipers. "
+    "Values can therefore not be compared with those of the paper; trends can.",
 )
 METHODS = (
     "AP: 101 recalls, at most 100 predictions per frame, assignment by score. Counting metrics "
