@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from calipers.cli.main import run
+from calipers.doctor import checkup
 from calipers.doctor.checkup import check_files
 from calipers.doctor.spelling import class_index, image_index
 from calipers.errors import InputError, did_you_mean
@@ -61,6 +62,24 @@ def test_a_sound_submission_says_what_is_read(folder, capsys, name):
     assert code == 0
     assert "751 read = 751 used + 0 set aside" in out
     assert "Findings" not in out
+
+
+@pytest.mark.parametrize("quotes", [False, True])
+def test_a_long_table_alone_is_examined_by_its_first_rows(folder, capsys, monkeypatch, quotes):
+    pair = sound_tables(folder)
+    pair.predictions[-1]["score"] = "nan"  # beyond what is examined
+    if quotes:
+        pair.predictions[0]["image"] = '"' + pair.predictions[0]["image"] + '"'
+    saved_tables(pair, folder)
+    n_bytes = (folder / "preds.csv").stat().st_size
+    monkeypatch.setattr(checkup, "EXAMINED", n_bytes // 2)
+    code, out, _ = said(capsys, "doctor", "preds.csv", "--json")
+    findings = {finding["code"]: finding for finding in json.loads(out)["findings"]}
+    # quoted cells may have line breaks, so such a table is read to its end
+    assert (code, "non-finite" in findings) == ((2, True) if quotes else (0, False))
+    assert ("first-rows" in findings) != quotes
+    if not quotes:
+        assert n_bytes // 2 - 200 < findings["first-rows"]["count"] <= n_bytes // 2
 
 
 def test_results_without_references_have_categories_as_numbers(folder, capsys):

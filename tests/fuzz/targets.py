@@ -118,26 +118,31 @@ def attack(target: Target, folder: Path, rounds: int, seed: int = 0) -> int:
     accepted = 0
     for k in range(rounds):
         given = target.damage(np.random.default_rng([seed, k]))
-        began = time.process_time()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                result = target.run(given, folder)
-        except CalipersError:
-            continue
-        except Exception as error:
-            raise Failure(f"{target.name}, seed {seed}, input {k}: {given!r:.500}") from error
-        finally:
-            seconds = time.process_time() - began
-            if seconds > SLOWEST:
-                raise Failure(f"{target.name}, seed {seed}, input {k}: {seconds:.1f} s")
-        accepted += 1
-        if target.judge is not None:
-            try:
-                target.judge(given, result)
-            except AssertionError as error:
-                raise Failure(f"{target.name}, seed {seed}, input {k}: {given!r:.500}") from error
+        accepted += answers(target, given, folder, f"seed {seed}, input {k}")
     return accepted
+
+
+def answers(target: Target, given: Any, folder: Path, where: str) -> bool:
+    """Return whether one input was accepted; raise if it was not answered as it must be."""
+    began = time.process_time()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = target.run(given, folder)
+    except CalipersError:
+        return False
+    except Exception as error:
+        raise Failure(f"{target.name}, {where}: {given!r:.500}") from error
+    finally:
+        seconds = time.process_time() - began
+        if seconds > SLOWEST:
+            raise Failure(f"{target.name}, {where}: {seconds:.1f} s")
+    if target.judge is not None:
+        try:
+            target.judge(given, result)
+        except AssertionError as error:
+            raise Failure(f"{target.name}, {where}: {given!r:.500}") from error
+    return True
 
 
 def _file(folder: Path, name: str, content: bytes) -> str:

@@ -75,7 +75,7 @@ def polypgen(folder: Path) -> Path:
     for name in "ab":
         picture(folder / "images_C1" / f"{name}.png", 100, 80)
     lines = [f"polyp {' '.join(map(str, box))}" for box in BOXES]
-    return put(folder, {"bbox_C1/a_mask.txt": "\n".join(lines)})
+    return put(folder, {"bbox_C1/a_mask.txt": "\n".join(lines), "bbox_C1/b_mask.txt": "\n"})
 
 
 def label_pictures(folder: Path) -> Path:

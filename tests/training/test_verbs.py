@@ -78,6 +78,14 @@ def test_the_run_says_what_was_done(trained):
     ]
 
 
+def test_the_run_has_a_page_of_its_curves(trained):
+    page = (trained / "runs" / "training.html").read_text()
+    assert "How did the training go?" in page
+    assert "AUC, validation: " in page
+    assert page.count("<svg") == 2
+    assert "<script src" not in page
+
+
 def test_stability_reads_what_predict_writes(trained, capsys):
     maps = trained / "maps"
     models = (maps / "subset-1.npz", maps / "subset-2.npz")

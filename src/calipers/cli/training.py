@@ -22,7 +22,7 @@ from calipers.cli.options import (
 )
 from calipers.errors import UsageError
 from calipers.show.terminal import Narrator, print_tables
-from calipers.training.models import MODULES, model_named
+from calipers.training.models import MODULES, model_named, model_of
 
 BACKBONES = ("small", "tiny", "resnet18", "resnet50", "densenet121", "efficientnet-lite0")
 # Options that replace a value of the plan.
@@ -180,8 +180,15 @@ def train(data: str, **options: Any) -> None:
         click.echo(json.dumps(_document(record), allow_nan=False))
         return
     print_tables(run_tables(record))
-    narrator.say(f"written: {options['output']}")
-    narrator.say(f"next: calipers predict {options['output']} {data} -o maps")
+    narrator.say(f"written: {options['output']}, with the curves in training.html")
+    narrator.say(f"next: {_predict_command(record, data, options)}")
+
+
+def _predict_command(record: Any, data: str, options: dict[str, Any]) -> str:
+    """Return the command that uses the models."""
+    labels = "" if options["labels"] is None else f" --labels {options['labels']}"
+    out = model_of(record.plan).output
+    return f"calipers predict {options['output']} {data}{labels} -o {out}"
 
 
 def _plan_name(data: str, options: dict[str, Any]) -> str:
@@ -216,6 +223,7 @@ def _document(record: Any) -> dict[str, Any]:
     type=click.Choice(["test", "validation", "train", "all"]),
     help="Images of the run to predict. Default: test, or all if IMAGES are others.",
 )
+@click.option("--boxed", is_flag=True, help="Only images whose boxes are known.")
 @click.option("--save-images", is_flag=True, help="Also write the pictures that were looked at.")
 @device_option
 @jobs_option(THREADS)
@@ -236,7 +244,7 @@ def predict(run: str, images: str, **options: Any) -> None:
     if options["output"] is None:
         raise UsageError("say where the maps go: -o DIR")
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
-    names = ("labels", "part", "device", "jobs", "force")
+    names = ("labels", "part", "boxed", "device", "jobs", "force")
     result = carry_out(
         run,
         images,

@@ -138,8 +138,9 @@ class Objects:
 
     def keep(self, mask: Flags) -> Self:
         """Return the objects for which ``mask`` is true; the images stay."""
-        counts = np.bincount(self.image[mask], minlength=self.n_images)
-        return self.rows(np.flatnonzero(mask), ragged.from_counts(counts))
+        rows = np.flatnonzero(mask)
+        # Rows ascend, so the first of every image is found among them.
+        return self.rows(rows, np.searchsorted(rows, self.offsets))
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:

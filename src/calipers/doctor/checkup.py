@@ -52,6 +52,7 @@ from calipers.io.source import InputFile
 # Fields of findings on names that the references lack, by the column that they leave at -1.
 UNKNOWN = {"image": "image", "image_id": "image", "class": "label", "category_id": "label"}
 USUAL_READERS = "majority"  # the rule for several readers that a command proposes
+EXAMINED = 1 << 24  # bytes of a table without references, about 300,000 rows: a few seconds
 UNKNOWN_RULES = ("unknown-image", "unknown-category", "id-type")
 
 
@@ -266,6 +267,8 @@ def check_submission(path: PathName, **reading: Any) -> Checkup:
     classes: dict[str, int] = {}
     for file, model, kind, read_part in _pending_alone(path, options):
         part, images = _with_own_images(read_part(), images, classes)
+        if len(file.data) < file.size:
+            findings.append(_only_the_beginning(file, len(file.data)))
         broken, is_usable = broken_records(part, images, "predictions", options)
         findings += broken
         samples.append(sample_of(part))
@@ -285,13 +288,19 @@ def check_submission(path: PathName, **reading: Any) -> Checkup:
     return Checkup(Assembled(cohort, tuple(formats)), tuple(unexplained(findings)), (), refused)
 
 
+def _only_the_beginning(file: InputFile, n_bytes: int) -> Symptom:
+    message = "a long table is examined by its first rows: bytes that were read"
+    hint = "the findings hold for the first rows; calipers evaluate reads and checks all of them"
+    return Symptom("first-rows", "note", file.file, message, n_bytes, file.size, hint)
+
+
 def _pending_alone(path: PathName, options: Options) -> list[PendingModel]:
     """Return the models of a file whose references are unknown; boxes have 2 or 3 dimensions."""
     for dimensions in (2, 3):
         size = np.zeros((0, dimensions))
         index = ReferenceIndex({}, ImageList([], size, size, {}), (), {})
         try:
-            return pending_models(None, path, index, options)
+            return pending_models(None, path, index, options, most=EXAMINED)
         except InputError as error:
             if error.rule != "box-shape" or dimensions == 3:
                 raise

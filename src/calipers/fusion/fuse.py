@@ -260,6 +260,8 @@ def _weights(cohort: Cohort, recipe: FusionRecipe, names: tuple[str, ...]) -> F6
 
 def _check_scores(name: str, table: Predictions) -> None:
     """Raise unless scores can be averaged: those of different scales mean different things."""
+    if not len(table) or (table.score.min() >= 0 and table.score.max() <= 1):
+        return
     wrong = np.flatnonzero((table.score < 0) | (table.score > 1))
     if len(wrong):
         raise InputError(
@@ -450,5 +452,6 @@ def _rows_of(tables: Sequence[Predictions], pool: BoxPool) -> Predictions:
     parts = []
     for table, flags in zip(tables, np.split(is_left, ends[:-1])):
         parts.append(table.keep(flags))
-    place = np.cumsum(is_left) - 1
+    place = np.empty(len(is_left), np.int64)
+    place[is_left] = np.arange(len(pool))
     return Predictions.concat(parts).rows(place[pool.row], pool.offsets)

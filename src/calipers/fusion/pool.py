@@ -58,9 +58,9 @@ class BoxPool:
         """Return the boxes for which ``selection`` is true; the images stay."""
         if selection.all():
             return self
-        # How many of the boxes up to each image are kept; offsets of the others fall out of it.
-        before = ragged.from_counts(selection.astype(np.int64))
-        return self._rows(np.flatnonzero(selection), before[self.offsets])
+        rows = np.flatnonzero(selection)
+        # Rows ascend, so the first of every image is found among them.
+        return self._rows(rows, np.searchsorted(rows, self.offsets))
 
     def best_first(self) -> BoxPool:
         """Return the boxes of every image from the best score on, equal ones in their order."""

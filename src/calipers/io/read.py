@@ -35,7 +35,14 @@ from calipers.io.reader import (
     reader_of,
     readers,
 )
-from calipers.io.source import PICKLES, InputFile, InputFolder, model_name, open_input
+from calipers.io.source import (
+    PICKLES,
+    InputFile,
+    InputFolder,
+    first_lines,
+    model_name,
+    open_input,
+)
 
 PathName = str | PathLike[str]
 Predictions = PathName | Mapping[str, PathName] | Sequence[PathName] | None
@@ -358,12 +365,17 @@ def _read_references(file: InputFile, options: Options) -> ReferenceFile:
 
 
 def pending_models(
-    model: str | None, path: PathName, index: ReferenceIndex, options: Options
+    model: str | None,
+    path: PathName,
+    index: ReferenceIndex,
+    options: Options,
+    *,
+    most: int | None = None,
 ) -> list[PendingModel]:
     """Return the models of a file.
 
     A file of one model is read later, one at a time; a file that may hold several is read now,
-    because it names them.
+    because it names them. With ``most`` only so many bytes of a table are read.
     """
     file = open_input(errors.path("predictions", path))
     name = options.format
@@ -381,6 +393,8 @@ def pending_models(
             file=file.file,
             value=f"a list of references ({reader.name})",
         )
+    if most is not None and reader.by_line:
+        file = first_lines(file, most)
     stem = model_name(fspath(path))
     if not reader.several_models:
 

@@ -21,7 +21,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, overload
@@ -51,7 +51,17 @@ BYTE_ORDER_MARKS = (
 MOST_ENTRIES = 1_000_000
 # The files of a folder that readers may open, and that are hashed with their contents; others, such
 # as pictures of many gigabytes, are hashed with their name and length.
-ANNOTATION_SUFFIXES = (".txt", ".xml", ".json", ".yaml", ".yml", ".names", ".csv")
+ANNOTATION_SUFFIXES = (
+    ".txt",
+    ".xml",
+    ".json",
+    ".yaml",
+    ".yml",
+    ".names",
+    ".csv",
+    ".parquet",
+    ".pq",
+)
 # A pickle runs whatever program is stored in it: never opened.
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")
 MOST_ANNOTATION_BYTES = 1 << 28  # of one file in a folder
@@ -293,6 +303,19 @@ def open_source(path: Path | str) -> InputFile:
         if data[: len(mark)] == mark:
             return _as_utf8(path, data[:], encoding, sha256)
     return InputFile(str(path), data, len(data), sha256)
+
+
+def first_lines(file: InputFile, most: int) -> InputFile:
+    """Return the beginning of a file of lines, of about ``most`` bytes; the file itself if it is
+    not longer, or if it has quotes, which may go on over the end of a line.
+    """
+    if len(file.data) <= most:
+        return file
+    start = bytes(file.data[:most])
+    end = start.rfind(b"\n") + 1
+    if not end or b'"' in start:
+        return file
+    return replace(file, data=start[:end])
 
 
 def open_input(path: Path | str) -> InputFile:

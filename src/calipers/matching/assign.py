@@ -8,7 +8,7 @@ are, `kernels.boxes` lists who could belong to whom, and `kernels.assignment` de
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,12 +16,17 @@ from typing import Any
 import numpy as np
 
 from calipers import registry
+from calipers.arrays import F64, I32, I64
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions, References
-from calipers.kernels import assignment, boxes
+from calipers.errors import InputError
+from calipers.kernels import assignment, boxes, ragged
 from calipers.kernels.assignment import DUPLICATE, IGNORED, FateTable
 from calipers.matching.criteria import Criterion, PairTable
 from calipers.matching.matches import Matches, Pairs, View
+
+# Of an image: 2,900 references and as many predictions that all overlap, and 350 MB.
+MOST_PAIRS = 1 << 23
 
 
 def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
@@ -35,7 +40,9 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
     registry.check("assignment", first.assignment)
     references, predictions = cohort.references, cohort.predictions(model)
     n_classes = len(cohort.classes) if first.within_class else 0
-    candidates = candidate_pairs(cohort, predictions, criterion, n_classes)
+    rules = _rules(criterion, references, predictions, views)
+    least = float(rules.cutoffs.min())
+    candidates = candidate_pairs(cohort, predictions, criterion, n_classes, least=least)
     rank = assignment.ranks(predictions.offsets, predictions.label, predictions.score, n_classes)
     absent = (rank >= first.max_dets) | (predictions.score < first.score_cut)
     outcome = assignment.decide(
@@ -43,7 +50,7 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
         (references.offsets, predictions.offsets),
         assignment.PredictionRanks(predictions.label, predictions.score, rank, n_classes),
         absent,
-        _rules(criterion, references, predictions, views),
+        rules,
     )
     table, forgiven = outcome.prediction, None
     if first.duplicates == "forgiven":
@@ -75,17 +82,63 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
 
 
 def candidate_pairs(
-    cohort: Cohort, predictions: Predictions, criterion: Criterion, n_classes: int
+    cohort: Cohort,
+    predictions: Predictions,
+    criterion: Criterion,
+    n_classes: int,
+    *,
+    least: float = -np.inf,
 ) -> assignment.PairList:
     """Return the candidate pairs of a criterion: those nearer than objects that have nothing to do
     with each other.
 
-    With ``n_classes`` 0 the classes do not matter.
+    With ``n_classes`` 0 the classes do not matter. Pairs of a distance below ``least``, which no
+    view admits, are left out: every two objects have a distance. An image with more than
+    `MOST_PAIRS` candidates is refused.
+    """
+    references = cohort.references
+    parts = []
+    in_image = np.zeros(cohort.n_images, np.int64)
+    possible = np.diff(references.offsets) * np.diff(predictions.offsets)
+    # Images are counted only where one could have too many: most cohorts are never near.
+    is_crowded = bool((possible > MOST_PAIRS).any())
+    at_once = MOST_PAIRS if is_crowded else None
+    for rows, columns, similarity in _pair_parts(
+        cohort, predictions, criterion, n_classes, at_once
+    ):
+        if criterion.distance and least > -np.inf:
+            near = np.flatnonzero(similarity >= least)
+            rows, columns, similarity = rows[near], columns[near], similarity[near]
+        parts.append((rows, columns, similarity))
+        if is_crowded:
+            in_image += np.bincount(predictions.image[columns], minlength=len(in_image))
+            _check_number(cohort, in_image)
+    return assignment.PairList(*(np.concatenate(columns) for columns in zip(*parts)))
+
+
+def _pair_parts(
+    cohort: Cohort,
+    predictions: Predictions,
+    criterion: Criterion,
+    n_classes: int,
+    at_once: int | None,
+) -> Iterator[tuple[I32, I32, F64]]:
+    """Yield reference, prediction and similarity of candidates, sorted by prediction.
+
+    ``at_once`` are the pairs that a fused criterion compares in one go; None: all of them.
     """
     references = cohort.references
     if criterion.fused is not None:
-        return assignment.PairList(*criterion.fused(cohort, predictions, n_classes))
-    parts = []
+        if at_once is None:
+            yield criterion.fused(cohort, predictions, n_classes)
+            return
+        partners = np.diff(references.offsets)[predictions.image]
+        for first, last in ragged.batches(partners, at_once):
+            offsets = np.clip(predictions.offsets, first, last) - first
+            block = predictions.rows(slice(first, last), offsets)
+            rows, columns, similarity = criterion.fused(cohort, block, n_classes)
+            yield rows, (columns + first).astype(np.int32), similarity
+        return
     for reference, prediction in boxes.pair_blocks(
         references.offsets, references.label, predictions.offsets, predictions.label, n_classes
     ):
@@ -96,8 +149,20 @@ def candidate_pairs(
         # Pairs that no threshold would admit are dropped before anything is sorted.
         near = np.flatnonzero(similarity > criterion.none)
         rows, columns = reference[near].astype(np.int32), prediction[near].astype(np.int32)
-        parts.append((rows, columns, similarity[near]))
-    return assignment.PairList(*(np.concatenate(columns) for columns in zip(*parts)))
+        yield rows, columns, similarity[near]
+
+
+def _check_number(cohort: Cohort, in_image: I64) -> None:
+    """Raise for an image with too many candidates, which would take all memory."""
+    image = int(in_image.argmax())
+    if in_image[image] > MOST_PAIRS:
+        raise InputError(
+            f"at most {MOST_PAIRS:,} pairs of a reference and a prediction near it on an image",
+            rule="too-large",
+            location=f"image {cohort.images.ids[image]!r}",
+            value=f"more than {MOST_PAIRS:,}",
+            hint="leave predictions of low score out of the file, or repeated references",
+        )
 
 
 def _rules(

@@ -8,8 +8,10 @@ any number of classes, and each has a cross-entropy of its own.
 
 A mean and a linear layer can change places. So the linear layer at every place gives a *class
 activation map*, whose mean is the logit of the image. `class_maps` interpolates these maps
-bilinearly to the frame and cuts off its padding; values are probabilities in 0 to 1. `predict`
-writes them image by image, and `calipers boxes` makes boxes of them as Wang et al. (2017) do.
+bilinearly to the frame and cuts off its padding. As in Wang et al. (2017) the lowest value of a map
+becomes 0; the highest becomes the probability that the image shows the class, because a map alone
+does not say whether there is anything to see: every map has a brightest place. `predict` writes
+them image by image, and `calipers boxes` makes boxes of them.
 """
 
 from __future__ import annotations
@@ -160,17 +162,28 @@ def class_maps(
     """Return what the network says about images and about their places."""
     network.eval()
     maps: list[F32] = []
+    logits: list[F64] = [np.zeros((0, network.classifier.out_channels))]
     with torch.no_grad():
         for part in in_batches(rows, batch):
             pictures = torch.from_numpy(scaled(frames.pixels[part])).to(device)
-            _, coarse = network(pictures)
-            side = frames.side
-            fine = torch.sigmoid(interpolate(coarse, size=(side, side), mode="bilinear"))
-            values = fine.cpu().numpy()
+            own_logits, coarse = network(pictures)
+            logits.append(own_logits.cpu().double().numpy())
+            values = interpolate(coarse, size=(frames.side,) * 2, mode="bilinear").cpu().numpy()
             for b, i in enumerate(part.tolist()):
                 width, height = np.maximum(np.round(frames.sizes[i] * frames.scales[i]), 1)
-                maps.append(values[b, :, : int(height), : int(width)].copy())
-    return ClassMaps(logits_of(network, frames, rows, batch, device), maps)
+                inside = values[b, :, : int(height), : int(width)]
+                maps.append(_scaled_map(inside, expit(logits[-1][b])))
+    return ClassMaps(np.concatenate(logits), maps)
+
+
+def _scaled_map(values: F32, highest: F64) -> F32:
+    """Return (classes, height, width) values from 0 to the highest of each class; a map that is the
+    same everywhere is 0.
+    """
+    low = values.min(axis=(1, 2), keepdims=True)
+    span = values.max(axis=(1, 2), keepdims=True) - low
+    unit = np.where(span > 0, (values - low) / np.where(span > 0, span, 1), 0)
+    return np.asarray(unit * highest[:, None, None], np.float32)
 
 
 class ClassMaps(NamedTuple):

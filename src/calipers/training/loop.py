@@ -262,6 +262,12 @@ class _Progress:
         write_atomically(self.folder / LOG, text + "\n")
 
 
+def read_history(folder: Path) -> History:
+    """Read the log of a model that is trained."""
+    document = json.loads(require_file(folder / LOG).read_text(encoding="utf-8"))
+    return History(tuple(Epoch(**row) for row in document["epochs"]), document["best"])
+
+
 def write_weights(path: Path, content: Mapping[str, Any], identity: str) -> None:
     """Write tensors and plain values, whole or not at all."""
     buffer = io.BytesIO()

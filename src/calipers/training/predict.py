@@ -87,6 +87,7 @@ def predict(
     *,
     labels: str | None = None,
     part: str | None = None,
+    boxed: bool = False,
     save_pictures: bool = False,
     device: str = "auto",
     jobs: int = 1,
@@ -104,6 +105,8 @@ def predict(
     part
         ``test``, ``validation`` or ``train`` of the run, or ``all`` images. Default: the test
         images of the run if the source has them, else all.
+    boxed
+        Take only images whose boxes are known, as an evaluation needs them.
     save_pictures
         Also write the pictures as the network saw them.
     """
@@ -122,6 +125,7 @@ def predict(
     images, notes = _images(record, source, labels)
     part = part or _usual_part(images, record)
     images = images.take(_rows_of_part(images, record, part))
+    images = _with_known_boxes(images, notes, boxed=boxed)
     say = progress or (lambda name, step, total: None)
     frames = prepare(
         images,
@@ -209,6 +213,29 @@ def _rows_of_part(images: TrainingImages, record: RunRecord, part: str) -> I64:
             hint=f"{len(missing)} of {len(record.split[part])} are missing; --part all takes all",
         )
     return np.array([index[name] for name in record.split[part]], np.int64)
+
+
+def _with_known_boxes(images: TrainingImages, notes: list[str], *, boxed: bool) -> TrainingImages:
+    """Return the images whose boxes are known if that is asked for; else note that some are not."""
+    rows = np.flatnonzero([own is not None for own in images.boxes])
+    n_unknown = len(images) - len(rows)
+    if boxed:
+        if not len(rows):
+            raise InputError(
+                "images with boxes",
+                rule="unboxed",
+                file=images.name,
+                value=f"{len(images)} images without",
+                hint="leave out --boxed",
+            )
+        notes.append(f"{n_unknown} of {len(images)} images without known boxes are left out")
+        return images.take(rows)
+    if images.classes and len(rows) and n_unknown:
+        notes.append(
+            f"the boxes of {n_unknown} of {len(images)} images are not known, so these references "
+            "cannot judge boxes: --boxed takes only images whose boxes are"
+        )
+    return images
 
 
 def _outputs(

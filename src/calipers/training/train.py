@@ -5,6 +5,7 @@ The data are opened, split by patient and decoded; every model is trained on a s
 training images; ``run.json`` says what was done, with the ids of every part. A folder of a run:
 
 - ``run.json``: a `RunRecord`, from the beginning (status ``running``) to the end (``finished``);
+- ``training.html``: curves of loss and validation, and the models;
 - ``subset-1``, ``subset-2``, ...: ``weights.pt`` and ``log.json`` of each model, and while it is
   trained ``checkpoint.pt``.
 
@@ -34,17 +35,16 @@ from calipers.results.files import check_folder, environment, sha256_of, write_a
 from calipers.results.schema import structure
 from calipers.show.table import Kind, Table
 from calipers.training.backbones import INSTALLED
+from calipers.training.curves import write_training_page
 from calipers.training.datasets.canvases import Canvases
 from calipers.training.datasets.frames import Frames, prepare
 from calipers.training.datasets.splits import ImageSplit, random_of
 from calipers.training.datasets.training_images import DIGITS, TrainingImages, open_images
 from calipers.training.loop import (
-    LOG,
     WEIGHTS,
-    Epoch,
-    History,
     average_weights,
     device_named,
+    read_history,
     read_weights,
     reproducible,
     write_weights,
@@ -237,6 +237,9 @@ def train(
             models.append(trainer.average(models))
     result = msgspec.structs.replace(record, status="finished", models=models)
     result.save(place)
+    names = [member.name for member in members]
+    histories = {name: read_history(place / name) for name in names}
+    write_training_page(result, histories, model_of(steps).measure_name, run_tables(result), place)
     return result
 
 
@@ -375,7 +378,7 @@ class _Trainer:
         began = time.monotonic()
         if (folder / WEIGHTS).exists():
             network.load_state_dict(read_weights(folder / WEIGHTS, identity)["network"])
-            history = _stored_history(folder)
+            history = read_history(folder)
         else:
             history = self.kind.fit(
                 task,
@@ -448,11 +451,6 @@ class _Trainer:
             return None
         plan = self.record.plan
         return self.kind.measure(network, self.frames, self.split.test, plan, self.device)
-
-
-def _stored_history(folder: Path) -> History:
-    document = json.loads((folder / LOG).read_text(encoding="utf-8"))
-    return History(tuple(Epoch(**row) for row in document["epochs"]), document["best"])
 
 
 def run_tables(record: RunRecord) -> list[Table]:

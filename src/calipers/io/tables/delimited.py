@@ -41,6 +41,7 @@ class DelimitedReader(TableReader):
     """A row per object; predictions have a score, and maybe a column for their model."""
 
     name = "csv"
+    by_line = True
 
     def sniff(self, file: InputFile) -> Sniffed | None:
         """Recognise a header line with names that we know, or the extension of a table."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The format ``parquet``: the tables of delimited text with typed columns.
 
-An `InputFile` comes in. `calipers.io.tables.table.open_table` and `ParquetReader` get a `FileTable`
+An `InputFile` comes in, or an `InputFolder` of files that are parts of one table.
+`calipers.io.tables.table.open_table` and `ParquetReader` get a `FileTable`
 from `read_columnar`; `calipers.io.saved` gets an arrow table from `read_arrow`, with a check of its
 own for the schema.
 
@@ -12,17 +13,20 @@ declare terabytes.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 
 from calipers.errors import InputError
 from calipers.io.reader import Sniffed
-from calipers.io.source import FileBytes, InputFile
+from calipers.io.source import FileBytes, InputFile, InputFolder, open_source
 from calipers.io.tables.objects import TableReader
-from calipers.io.tables.table import MAGIC, Cells, FileTable
+from calipers.io.tables.table import MAGIC, Cells, FileTable, cell
 
 MAX_ROWS = 50_000_000
 MAX_BYTES = 8 << 30  # uncompressed
@@ -30,22 +34,131 @@ MAX_BYTES = 8 << 30  # uncompressed
 # millions of rows are packed into a few bytes.
 MAX_RATIO, SPARED = 200, 1 << 26
 LONGEST_TEXT = 1 << 20  # bytes of a cell
+SUFFIXES = (".parquet", ".pq")
+SHOWN = 3  # columns that a message names
 
 
 class ParquetReader(TableReader):
-    """A row per object, as in delimited text."""
+    """A row per object, as in delimited text: a file, or a folder of files that are one table."""
 
     name = "parquet"
+    inputs = ("file", "folder")
 
     def sniff(self, file: InputFile) -> Sniffed | None:
-        """Recognise the first four bytes."""
+        """Recognise the first four bytes, or a folder whose tables are all parquet."""
+        if isinstance(file, InputFolder):
+            names = _parts(file)
+            if not names:
+                return None
+            return Sniffed(self.name, "unknown", f"it holds {len(names)} parquet files")
         if file.data[: len(MAGIC)] != MAGIC:
             return None
         return Sniffed(self.name, "unknown", f"it begins with {MAGIC.decode()}")
 
     def table(self, file: InputFile) -> FileTable:
         """Read the columns."""
+        if isinstance(file, InputFolder):
+            return read_partitioned(file)
         return read_columnar(file)
+
+
+@dataclass(frozen=True)
+class PartitionedTable(FileTable):
+    """The rows of several files, one below the other; places name the file."""
+
+    parts: tuple[str, ...] = ()
+    first_lines: tuple[int, ...] = ()  # of every part, ascending
+
+    def locate(self, line: int, column: str) -> str:
+        """Return file, row and column of a cell; rows count from 0 in every file."""
+        k = bisect_right(self.first_lines, line) - 1
+        place = super().locate(line - self.first_lines[k], column)
+        return f"{self.parts[k]} {place}"
+
+
+def read_partitioned(folder: InputFolder) -> FileTable:
+    """Read the parquet files of a folder as one table, in the order of their names.
+
+    Folders named ``centre=A`` below it add a column ``centre``, as Hive, Spark and pyarrow lay
+    tables out.
+    """
+    names = _parts(folder)
+    tables: list[dict[str, Cells]] = []
+    first_lines, n_rows = [], 0
+    for name in names:
+        part = read_columnar(open_source(folder.files[name]))
+        columns = {**part.columns, **_folder_columns(name, len(part))}
+        if tables and set(columns) != set(tables[0]):
+            missing, new = set(tables[0]) - set(columns), set(columns) - set(tables[0])
+            words = [f"no column {column}" for column in sorted(missing)[:SHOWN]]
+            words += [f"a column {column}" for column in sorted(new)[:SHOWN]]
+            raise InputError(
+                f"the columns of {names[0]} in every file of the folder",
+                rule="column-type",
+                file=f"{folder.file}/{name}",
+                value=", ".join(words),
+                hint="all files of a folder are parts of one table",
+            )
+        tables.append(columns)
+        first_lines.append(n_rows)
+        n_rows += len(part)
+        if n_rows > MAX_ROWS:
+            raise InputError(
+                f"at most {MAX_ROWS} rows", rule="too-large", file=folder.file, value=n_rows
+            )
+    merged = {}
+    for column in tables[0]:
+        merged[column] = _stacked([table[column] for table in tables])
+    return PartitionedTable(
+        folder.file,
+        "parquet",
+        merged,
+        np.arange(n_rows),
+        by_line=False,
+        notes=[*folder.notes, f"{len(names)} parquet files are read as one table"],
+        source=folder,
+        parts=tuple(names),
+        first_lines=tuple(first_lines),
+    )
+
+
+def _parts(folder: InputFolder) -> list[str]:
+    """Return the files of a table in a folder; none if other tables or annotations lie there.
+
+    Names that begin with a dot or an underline are marks of the programs that write such folders.
+    """
+    names = []
+    for name in folder.files:
+        if name.rpartition("/")[2].startswith((".", "_")):
+            continue
+        if not name.lower().endswith(SUFFIXES):
+            return []
+        names.append(name)
+    return names
+
+
+def _folder_columns(name: str, n_rows: int) -> dict[str, Cells]:
+    """Return the columns that the folders of a file are named after."""
+    columns: dict[str, Cells] = {}
+    for folder in name.split("/")[:-1]:
+        key, sign, value = folder.partition("=")
+        if sign and key:
+            columns[key] = [unquote(value)] * n_rows
+    return columns
+
+
+def _stacked(cells: Sequence[Cells]) -> Cells:
+    """Return the cells of all files: numbers if all are numbers, else texts."""
+    arrays = [part for part in cells if isinstance(part, np.ndarray)]
+    if len(arrays) == len(cells):
+        return np.concatenate(arrays)
+    texts: list[str] = []
+    for part in cells:
+        if isinstance(part, np.ndarray):
+            texts += [cell(value) for value in part.tolist()]
+        else:
+            texts += part
+    return texts
 
 
 def read_columnar(input_file: InputFile) -> FileTable:
@@ -220,6 +333,6 @@ def _cells(column: Any) -> Cells:
         return np.asarray(column.to_numpy(), np.float64)
     # Whole numbers with holes become text: as floats, long ids would lose digits.
     cells = []
-    for cell in column.to_pylist():
-        cells.append("" if cell is None else str(cell))
+    for value in column.to_pylist():
+        cells.append("" if value is None else str(value))
     return cells

@@ -31,10 +31,10 @@ public:
 
     // Forgets all clusters; there will be at most n.
     void clear(int64_t n) {
-        words_ = (n + 63) / 64;
+        const int64_t words = (n + 63) / 64;
         for (int k = 0; k < D; ++k) {
-            begins_[k].assign(BUCKETS * words_, 0);
-            ends_[k].assign(BUCKETS * words_, 0);
+            begins_[k].assign(BUCKETS * words, 0);
+            ends_[k].assign(BUCKETS * words, 0);
         }
         if (static_cast<int64_t>(first_.size()) < n * D) {
             first_.resize(n * D);
@@ -67,12 +67,12 @@ public:
     void visit(int64_t n, const double* latest_begin, const double* earliest_end, Visit visit) const {
         const uint64_t *begins[D], *ends[D];
         for (int k = 0; k < D; ++k) {
-            begins[k] = begins_[k].data() + bucket(k, latest_begin[k]) * words_;
-            ends[k] = ends_[k].data() + bucket(k, earliest_end[k]) * words_;
+            begins[k] = begins_[k].data() + bucket(k, latest_begin[k]);
+            ends[k] = ends_[k].data() + bucket(k, earliest_end[k]);
         }
         for (int64_t w = 0; w * 64 < n; ++w) {
             uint64_t bits = ~uint64_t{0};
-            for (int k = 0; k < D; ++k) bits &= begins[k][w] & ends[k][w];
+            for (int k = 0; k < D; ++k) bits &= begins[k][w * BUCKETS] & ends[k][w * BUCKETS];
             for (; bits; bits &= bits - 1) visit(w * 64 + lowest_bit(bits));
         }
     }
@@ -84,14 +84,14 @@ private:
         return position < BUCKETS - 1 ? static_cast<int8_t>(position) : BUCKETS - 1;
     }
 
-    void flip(std::vector<uint64_t>& bits, int64_t c, int from, int to) {
+    // The buckets of 64 clusters are side by side, so that a range of them is one short walk through memory.
+    static void flip(std::vector<uint64_t>& bits, int64_t c, int from, int to) {
         const uint64_t bit = uint64_t{1} << (c % 64);
-        uint64_t* word = bits.data() + c / 64;
-        for (int b = from; b < to; ++b) word[b * words_] ^= bit;
+        uint64_t* word = bits.data() + c / 64 * BUCKETS;
+        for (int b = from; b < to; ++b) word[b] ^= bit;
     }
 
     double low_[D], scale_[D];
-    int64_t words_ = 0;
     std::vector<uint64_t> begins_[D], ends_[D];
     std::vector<int8_t> first_, last_;
 };
