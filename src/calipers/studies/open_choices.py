@@ -38,11 +38,17 @@ class ScanShare:
 
     n_held: int
     n_total: int
+    unit: str = "configurations"  # what is counted
 
     @property
     def text(self) -> str:
         """The share in words."""
-        return f"{self.n_held} of {self.n_total} configurations"
+        return f"{self.n_held} of {self.n_total} {self.unit}"
+
+    @classmethod
+    def of(cls, flags: Sequence[bool], unit: str) -> ScanShare:
+        """Return the share of true flags."""
+        return cls(sum(map(bool, flags)), len(flags), unit)
 
     @property
     def outcome(self) -> bool | None:

@@ -16,7 +16,14 @@ from calipers.show.figures import Axis, Contour, Curves, Line
 from calipers.studies.framework import StudyFigure
 from calipers.studies.rodeo.claims import RodeoRun, half_lost, value_text
 from calipers.studies.rodeo.data import TENTHS
-from calipers.studies.rodeo.experiments import ACCURACIES, PRECISIONS, RODEO, SCALES, SUMMARIES
+from calipers.studies.rodeo.experiments import (
+    ACCURACIES,
+    IN_ORDER,
+    PRECISIONS,
+    RODEO,
+    SCALES,
+    SUMMARIES,
+)
 
 AXES = {
     "position-noise.sigma": "position noise σ (sides)",
@@ -32,6 +39,8 @@ AXES = {
     "class-confusion.p": "probability to confuse a class",
 }
 GROUPS = (("Accuracy", ACCURACIES), ("Average precision", PRECISIONS), ("RoDeO", RODEO))
+# All boxes of an oracle have one score, so how ties are treated decides on AP.
+TIES = ("AP, equal scores in input order", IN_ORDER)
 NOISE_WORDS = "All boxes also have position noise of 0.5 sides."
 
 
@@ -94,13 +103,17 @@ def curves(
     """Return all metrics over one corruption: accuracy, AP and RoDeO, with bands."""
     sweep = run.sweeps[name]
     panels = []
-    for heading, metrics in GROUPS:
+    for heading, metrics in (*GROUPS[:2], TIES, GROUPS[2]):
         lines = lines_of(sweep, metrics)
         if law is not None and metrics is RODEO:
             lines = (*lines, law)
         x = Axis(AXES[sweep.axes[0].name])
         panels.append(Curves(heading, x, Axis("value", 0.0, 1.0), lines))
-    return StudyFigure(name, title, f"{caption} {_runs_text(sweep)}", tuple(panels))
+    words = (
+        f"{caption} {_runs_text(sweep)} Equal scores are one step in the first panel of AP, and "
+        "are broken by input order, as pycocotools and the authors' code do, in the second."
+    )
+    return StudyFigure(name, title, words, tuple(panels), rows=(2, 2))
 
 
 def lines_of(sweep: Sweep, metrics: Sequence[str], names: Sequence[str] = ()) -> tuple[Line, ...]:

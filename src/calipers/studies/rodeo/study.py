@@ -31,6 +31,7 @@ from calipers.studies.rodeo.data import (
 )
 from calipers.studies.rodeo.experiments import EXPERIMENTS, protocol, run_all
 from calipers.studies.rodeo.figures import sweep_figures
+from calipers.studies.rodeo.readers import MISSING, reader_cohorts, reader_table, vindr_table
 from calipers.studies.rodeo.tables import model_table, printed_table, theory_table
 
 # Runs of every oracle with random numbers of their own; five as in the paper.
@@ -94,6 +95,18 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
     model_tables = []
     for k, model in enumerate(data.cohort.models, start=1):
         model_tables.append(model_table(data.cohort, f"table-1-{k}", model))
+    vindr = vindr_table()
+    methods = METHODS
+    if vindr is None:
+        methods = (*METHODS, MISSING)
+    else:
+        cohorts = reader_cohorts(vindr, quick=options.quick)
+        model_tables.append(reader_table(cohorts, seed=options.seed, quick=options.quick))
+        # Class by class without intervals, as the printed table, for one choice of the reference.
+        readers = next(iter(cohorts.values()))
+        for reader in readers.models:
+            name = f"table-1-reader-{reader.lower()}"
+            model_tables.append(model_table(readers, name, reader, "of VinDr-CXR"))
     return StudyResult(
         study=STUDY.name,
         title=TITLE,
@@ -105,7 +118,7 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         claims=CLAIMS.judge_all(numbers),
         figures=_figures(numbers),
         appendix=(*model_tables, theory_table(numbers), printed_table()),
-        methods=METHODS,
+        methods=methods,
         references=REFERENCES,
         inputs=data.inputs,
     )

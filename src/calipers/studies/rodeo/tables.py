@@ -100,7 +100,7 @@ def _percent(value: float) -> float | None:
     return None if math.isnan(value) else 100.0 * value
 
 
-def model_table(cohort: Cohort, name: str, model: str) -> Table:
+def model_table(cohort: Cohort, name: str, model: str, images: str = "of the test half") -> Table:
     """Return table 1 for the predictions of one model, on the same images as the oracles."""
     # Without intervals, which take long; `calipers evaluate` gives them.
     evaluation = evaluate(
@@ -112,7 +112,7 @@ def model_table(cohort: Cohort, name: str, model: str) -> Table:
         cells = [_percent(values[metric, label]) for metric in COLUMNS]
         rows.append((label or "Total", *cells))
     note = (
-        f"In percent, on the {cohort.n_images} images of the test half; equal scores are one "
+        f"In percent, on the {cohort.n_images} images {images}; equal scores are one "
         "operating point. Intervals: calipers evaluate --preset rodeo."
     )
     return Table(

@@ -11,7 +11,7 @@ import numpy as np
 
 from calipers.agreement.raters import agreement_scores
 from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict
-from calipers.studies.stability.data import BINARY, ROW_TOTALS
+from calipers.studies.stability.data import BINARY, ROW_TOTALS, RULES
 from calipers.studies.stability.experiments import (
     ADDED,
     ADDED_NEGATIVE,
@@ -22,15 +22,11 @@ from calipers.studies.stability.experiments import (
     score_values,
 )
 
-CLAIMS = Claims[StabilityRun]()
+CLAIMS = Claims[StabilityRun](rules=RULES)
 DIGITS = 0.005  # half of the last printed digit
 
 
-@CLAIMS.statement(
-    "lse-between-mean-and-max",
-    "Log-sum-exp is an estimate of the mean with r = 0.1 and of the maximum with r = 1.",
-    "sections II-B and V-E",
-)
+@CLAIMS.judge("lse-between-mean-and-max")
 def _(run: StabilityRun) -> ClaimJudgement:
     # The paper uses r = 0.1 as a soft mean and r = 1 as a soft maximum.
     by = {one.r: one for one in run.soft}
@@ -49,12 +45,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "po-is-one-for-subsets",
-    "Positive overlap is 1 as soon as one set of calls is a subset of the other, however large "
-    "the discrepancy.",
-    "section III-A1, table I",
-)
+@CLAIMS.judge("po-is-one-for-subsets")
 def _(run: StabilityRun) -> ClaimJudgement:
     tables, value = run.counting.tables, run.counting.value("PO")
     # One set of calls is a subset of the other if one kind of dispute does not occur.
@@ -67,12 +58,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "apo-limits",
-    "Adjusted positive overlap lies in [1 - N, 1] and takes 1 - N at n01 = N - 1, n10 = 1: it "
-    "diverges.",
-    "section III-A2",
-)
+@CLAIMS.judge("apo-limits")
 def _(run: StabilityRun) -> ClaimJudgement:
     flags = []
     for n in run.counting.sizes[1:]:
@@ -88,12 +74,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "hapj-limits",
-    "The heuristic adjustment lies in [0, 1]; it is 1 as long as n11 <= n00 and nothing is "
-    "disputed; it is positive Jaccard where the calls of both are not more than N.",
-    "section III-A3",
-)
+@CLAIMS.judge("hapj-limits")
 def _(run: StabilityRun) -> ClaimJudgement:
     tables, value = run.counting.tables, run.counting.value("HAPJ")
     n00, n01, n10, n11 = tables.T
@@ -113,22 +94,12 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "apj-limits",
-    "Adjusted positive Jaccard lies in [-1/3, 1]; the minimum is at n01 = n10 = 1 and n11 = n00 = "
-    "0.",
-    "section III-A4, appendix A",
-)
+@CLAIMS.judge("apj-limits")
 def _(run: StabilityRun) -> ClaimJudgement:
     return _limits(run, "APJ", -1 / 3)
 
 
-@CLAIMS.statement(
-    "aj-limits",
-    "Adjusted Jaccard lies in [-1, 1]; the minimum is found only for n01 = n10 = 1 and n11 = n00 "
-    "= 0.",
-    "section III-A5, appendix A",
-)
+@CLAIMS.judge("aj-limits")
 def _(run: StabilityRun) -> ClaimJudgement:
     return _limits(run, "AJ", -1.0)
 
@@ -155,12 +126,7 @@ def _limits(run: StabilityRun, name: str, lowest: float) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "undefined-if-all-alike",
-    "APJ and AJ are undefined if both call everything positive or both call nothing, and 0 if one "
-    "calls everything and the other nothing.",
-    "sections III-A4, III-A5 and VI-B",
-)
+@CLAIMS.judge("undefined-if-all-alike")
 def _(run: StabilityRun) -> ClaimJudgement:
     tables = run.counting.tables
     n = tables.sum(axis=1)
@@ -177,11 +143,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "aj-is-kappa",
-    "Adjusted Jaccard is identical to Cohen's kappa, and adjusted positive Jaccard resembles it.",
-    "sections III-A4 and III-A5",
-)
+@CLAIMS.judge("aj-is-kappa")
 def _(run: StabilityRun) -> ClaimJudgement:
     n00, n01, n10, n11 = run.counting.tables.T
     n = n00 + n01 + n10 + n11
@@ -203,12 +165,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "monotone",
-    "APJ and HAPJ increase monotonically with positive agreement, AJ with positive and with "
-    "negative agreement.",
-    "section III-A, appendix A",
-)
+@CLAIMS.judge("monotone")
 def _(run: StabilityRun) -> ClaimJudgement:
     flags, words = [], []
     for move in (ADDED, JOINED, TURNED):
@@ -232,11 +189,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "corrected-for-chance",
-    "All of the scores have a correction for chance.",
-    "section III-A",
-)
+@CLAIMS.judge("corrected-for-chance")
 def _(run: StabilityRun) -> ClaimJudgement:
     tables = run.counting.tables
     n00, n01, n10, n11 = tables.T
@@ -256,11 +209,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "spearman-formula",
-    "Spearman's correlation is 1 - 6 sum d^2 / (N (N^2 - 1)).",
-    "table I",
-)
+@CLAIMS.judge("spearman-formula")
 def _(run: StabilityRun) -> ClaimJudgement:
     one = run.ties
     off = {name: abs(one.formula[name] - one.spearman[name]) for name in one.spearman}
@@ -275,12 +224,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "spearman-punishes-few-large-deviations",
-    "Spearman's correlation is sensitive to few large deviations between ranks, and lenient to "
-    "many small ones.",
-    "section III-B2, table I",
-)
+@CLAIMS.judge("spearman-punishes-few-large-deviations")
 def _(run: StabilityRun) -> ClaimJudgement:
     large, small = run.rank_shifts.few_large, run.rank_shifts.many_small
     return ClaimJudgement(
@@ -291,12 +235,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "spearman-sees-consistent-shifts",
-    "Spearman's correlation is not a good test if one model gives consistently lower values than "
-    "the other.",
-    "table I",
-)
+@CLAIMS.judge("spearman-sees-consistent-shifts")
 def _(run: StabilityRun) -> ClaimJudgement:
     return ClaimJudgement(
         run.rank_shifts.halved[0] < 1 - ROUNDING,
@@ -305,12 +244,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "kendall-ignores-consistent-shifts",
-    "Kendall's tau is not influenced by a model that gives lower or higher values to all "
-    "instances.",
-    "section III-B3",
-)
+@CLAIMS.judge("kendall-ignores-consistent-shifts")
 def _(run: StabilityRun) -> ClaimJudgement:
     return ClaimJudgement(
         abs(run.rank_shifts.halved[1] - 1) < ROUNDING,
@@ -318,11 +252,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "kendall-formula",
-    "Kendall's tau is concordant less discordant pairs, over all pairs.",
-    "section III-B3, table I",
-)
+@CLAIMS.judge("kendall-formula")
 def _(run: StabilityRun) -> ClaimJudgement:
     a, b = run.ties.tau_a, run.ties.tau_b
     return ClaimJudgement(
@@ -337,12 +267,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "tables-ii-iii",
-    "AJ and APJ of the four tables are 0.6 and 0.43, -0.43 and -0.18, 0.17 and 0.09, 0.24 and "
-    "0.14.",
-    "tables II and III",
-)
+@CLAIMS.judge("tables-ii-iii")
 def _(run: StabilityRun) -> ClaimJudgement:
     off, words = [], []
     for name, (counts, *paper) in BINARY.items():
@@ -352,11 +277,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     return ClaimJudgement(max(off) <= DIGITS + ROUNDING, "; ".join(words) + ".")
 
 
-@CLAIMS.statement(
-    "table-iiib-margin",
-    "In table IIIb the first classifier calls 55 instances negative and 55 positive.",
-    "table III",
-)
+@CLAIMS.judge("table-iiib-margin")
 def _(run: StabilityRun) -> ClaimJudgement:
     (n00, n01, n10, n11), _, _ = BINARY["IIIb"]
     totals = ROW_TOTALS["IIIb"]
@@ -365,14 +286,11 @@ def _(run: StabilityRun) -> ClaimJudgement:
         f"Its cells add up to {n00 + n01} and {n10 + n11}; the printed totals, {totals[0]} and "
         f"{totals[1]}, add up to {sum(totals)} of 100.",
         "A misprint: 55 should be 45. The scores belong to the cells.",
+        basis="printed",
     )
 
 
-@CLAIMS.statement(
-    "imbalance-lowers-scores",
-    "Symmetrical classifiers get lower AJ and APJ if they are imbalanced, for the same agreement.",
-    "section III-C, table II",
-)
+@CLAIMS.judge("imbalance-lowers-scores")
 def _(run: StabilityRun) -> ClaimJudgement:
     tables = np.array([[80 - k, 10, 10, k] for k in range(40, 81)], np.float64)
     falls, ends = [], []
@@ -390,12 +308,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "asymmetry-raises-scores",
-    "Imbalanced classifiers get higher AJ and APJ if they are asymmetrical than if they are "
-    "symmetrical.",
-    "section III-C, table III",
-)
+@CLAIMS.judge("asymmetry-raises-scores")
 def _(run: StabilityRun) -> ClaimJudgement:
     one, other = (agreement_scores(*BINARY[name][0]) for name in ("IIIa", "IIIb"))
     tables = np.array([[20, 20 + k, 20 - k, 40] for k in range(21)], np.float64)
@@ -408,11 +321,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "tar-formula",
-    "The total agreement ratio is n11 / N.",
-    "section III-C, equation 20",
-)
+@CLAIMS.judge("tar-formula")
 def _(run: StabilityRun) -> ClaimJudgement:
     one = agreement_scores(*BINARY["IIa"][0])
     return ClaimJudgement(

@@ -1,54 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims about maps, bag by bag: interchangeable scores, thresholds, stability and localization.
 
-They are judged on simulated families, or on maps of networks if the user passes a folder. A family
-that was designed to show something is no evidence for it: such a claim is not tested without maps.
-Each function judges one statement by a `StabilityRun`; `study` joins them in the order of the
-paper.
+They are judged on the maps of trained networks, or on those that the user brings. Only the claim
+that stable models may be wrong is also shown on a simulated pair, which was made for it. Each
+function judges one statement by a `StabilityRun`, by the rule of ``claims.toml``; `study` joins
+them in the order of the paper.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from calipers.arrays import F64
+from calipers.arrays import F64, Flags
 from calipers.stability.evidence import bag_means, pair_scores
 from calipers.stability.result import StabilityResult
 from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict, number_text
+from calipers.studies.open_choices import ScanShare
 from calipers.studies.stability.data import (
     DESCRIBED_BAGS,
     INTERCHANGEABLE,
     PASCAL,
+    RULES,
     TABLE_VI,
     XRAY,
-    Summary,
 )
 from calipers.studies.stability.experiments import (
-    IDENTICAL,
-    SCATTERED,
+    PAIR,
     StabilityRun,
     column_correlation,
+    mean_and_sd,
     values_text,
 )
-from calipers.synthetic.bags import FAMILIES
+from calipers.studies.stability.networks import CHESTS
 
-CHOICE, BAGS, DISCUSSION = Claims[StabilityRun](), Claims[StabilityRun](), Claims[StabilityRun]()
-SAME = 0.95  # a correlation from here on counts as interchangeable
-JUMP = 0.1  # a change of a score from one threshold to the next above this counts as a jump
-MOVES = 0.02  # a change below this counts as none
-LINEAR = 0.5  # a correlation from here on counts as linear
-GOOD_DICE, LOW_STABILITY = 0.7, 0.4  # as the bag of figure 5b
-STABLE, WRONG = 0.6, 0.2  # APJ from here on is stable, DICE up to here is wrong
-ANNOTATED = 5  # bags, to say something about them
+CHOICE = Claims[StabilityRun](rules=RULES)
+BAGS = Claims[StabilityRun](rules=RULES)
+DISCUSSION = Claims[StabilityRun](rules=RULES)
+SAME, LINEAR = RULES.limit("same"), RULES.limit("linear")
+JUMP, MOVES = RULES.limit("jump"), RULES.limit("moves")
+GOOD_DICE, LOW_STABILITY = RULES.limit("good_dice"), RULES.limit("low_stability")
+STABLE, WRONG = RULES.limit("stable"), RULES.limit("wrong")
+ANNOTATED = int(RULES.limit("annotated"))
 
 
-@CHOICE.statement(
-    "apj-and-aj-interchangeable",
-    "APJ and AJ are interchangeable: their correlation over bags is 0.98.",
-    "section IV-F",
-)
+@CHOICE.judge("apj-and-aj-interchangeable")
 def _(run: StabilityRun) -> ClaimJudgement:
     values, n, words = _between(run, "APJ", "AJ")
     if np.isnan(values).any():
@@ -62,12 +57,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CHOICE.statement(
-    "kendall-and-spearman-interchangeable",
-    "Kendall's tau and Spearman's correlation are interchangeable: their correlation over bags is "
-    "0.99.",
-    "section IV-F",
-)
+@CHOICE.judge("kendall-and-spearman-interchangeable")
 def _(run: StabilityRun) -> ClaimJudgement:
     values, n, words = _between(run, "Kendall-b", "Spearman")
     if np.isnan(values).any():
@@ -101,19 +91,10 @@ def _between(run: StabilityRun, one: str, other: str) -> tuple[list[float], int,
     return values, n, words
 
 
-@CHOICE.statement(
-    "stability-falls-with-threshold",
-    "Stability tends to decrease, steadily and without jumps, as the threshold goes from 0.1 to "
-    "0.9.",
-    "section IV-G",
-)
+@CHOICE.judge("stability-falls-with-threshold")
 def _(run: StabilityRun) -> ClaimJudgement:
     lower, steady, falls = [], [], []
-    results, words = list(run.cells.values()), "pairs of data set and operator"
-    if not run.has_maps:
-        results += [run.families[name] for name in FAMILIES]
-        words = "simulated families"
-    for result in results:
+    for result in run.cells.values():
         values = np.array([estimate.value for estimate in result.sweep("APJ")[1]])
         # At some thresholds all maps call everything alike, and the score is undefined.
         values = values[~np.isnan(values)]
@@ -124,42 +105,45 @@ def _(run: StabilityRun) -> ClaimJudgement:
         steady.append(bool(np.abs(np.diff(values)).max() <= JUMP))
     if not lower:
         return _no_scores(run)
+    flags = [all(parts) for parts in zip(lower, falls, steady)]
     return ClaimJudgement(
-        joint_verdict([all(flags) for flags in zip(lower, falls, steady)]),
-        f"Of {len(lower)} {words}, APJ at 0.9 is lower than at 0.1 in {sum(lower)}; it never "
-        f"rises on the way in {sum(falls)}, and never jumps (by more than {JUMP:g} from one "
-        f"threshold to the next) in {sum(steady)}.",
-        "The marked area shrinks as the threshold rises, and small areas agree less. But where "
-        "the background is not dark, low thresholds pick up its noise, and stability is highest "
-        "in between. Scores without a threshold avoid the choice. The paper prints no numbers "
-        "here.",
+        joint_verdict(flags),
+        f"Of {len(lower)} pairs of setting and operator, APJ at 0.9 is lower than at 0.1 in "
+        f"{sum(lower)}; it never rises on the way in {sum(falls)}, and never jumps (by more than "
+        f"{JUMP:g} from one threshold to the next) in {sum(steady)}.",
+        "The marked area shrinks as the threshold rises, and small areas agree less. Where the "
+        "background is not dark, low thresholds pick up its noise. Scores without a threshold "
+        "avoid the choice. The paper prints no numbers here.",
+        share=ScanShare.of(flags, "cells"),
     )
 
 
-@BAGS.statement(
-    "stable-means-none-or-all",
-    "Perfectly stable classifiers call every instance 0 or 5 times; anything between shows "
-    "instability.",
-    "section V-B, figure 5",
-)
+@BAGS.judge("stable-means-none-or-all")
 def _(run: StabilityRun) -> ClaimJudgement:
-    identical, unstable = run.families[IDENTICAL], run.families["unstable"]
-    some_shares = [result.called().some for result in (identical, unstable)]
+    from calipers.data.bags import ArrayBags
+    from calipers.stability.analyse import stability
+
+    disputed, alike = [], []
+    for key, cell in run.cells.items():
+        disputed.append(cell.called().some)
+        bags = run.bags[key]
+        repeated = ArrayBags.of(
+            [np.repeat(bags[i].values[:1], 5, axis=0) for i in range(len(bags))]
+        )
+        same = stability(repeated, ci=False)
+        value = same["APJ"].value
+        # No value: the first model calls nothing, or everything, on all bags.
+        alike.append(same.called().some == 0 and (np.isnan(value) or abs(value - 1) < 1e-12))
+    n = sum(value > 0 for value in disputed)
     return ClaimJudgement(
-        joint_verdict(
-            [some_shares[0] == 0, some_shares[1] > 0, abs(identical["APJ"].value - 1) < 1e-12]
-        ),
-        f"Five times the same model: {some_shares[0]:.1%} of the instances are called by some but "
-        f"not all, APJ {identical['APJ'].value:.2f} (n = {identical['APJ'].n_images} bags). The "
-        f"unstable family: {some_shares[1]:.1%}, APJ {unstable['APJ'].value:.2f}.",
+        joint_verdict([all(alike), n == len(disputed)]),
+        f"The first model of {len(alike)} cells repeated five times: no instance is called by some "
+        f"but not all in {sum(alike)}. The trainings themselves: {min(disputed):.1%} to "
+        f"{max(disputed):.1%} of the instances are.",
     )
 
 
-@BAGS.statement(
-    "good-localization-without-stability",
-    "Good localization does not lead to stable predictions: a bag has DICE 0.70 and APJ 0.34.",
-    "section V-B, figure 5b",
-)
+@BAGS.judge("good-localization-without-stability")
 def _(run: StabilityRun) -> ClaimJudgement:
     good, low = 0, 0
     for cell in run.cells.values():
@@ -167,19 +151,14 @@ def _(run: StabilityRun) -> ClaimJudgement:
         localized = dice >= GOOD_DICE
         good += int(localized.sum())
         low += int((localized & (stable < LOW_STABILITY)).sum())
-    scattered_bags = run.families[SCATTERED]
+    if not _annotated_cells(run):
+        return _no_annotations(run)
     apj, _, bag_dice = DESCRIBED_BAGS["figure 5b (X-Ray)"]
     jaccard = bag_dice / (2 - bag_dice)
-    own = scattered_bags.localized.mean("DICE"), scattered_bags["APJ"].value
-    outcome = bool(own[0] >= GOOD_DICE - MOVES and own[1] < LOW_STABILITY)
-    if run.has_maps and good:
-        outcome = low > 0
     return ClaimJudgement(
-        outcome,
-        "A family whose models mark the right place, each with errors of its own: DICE "
-        f"{own[0]:.2f}, APJ {own[1]:.2f} (n = {scattered_bags.n_used} bags; printed for one bag: "
-        f"{bag_dice:.2f} and {apj:.2f}). Bags of {run.cells_text} with a mean DICE of "
-        f"{GOOD_DICE:g} or more: {good}, of which APJ is below {LOW_STABILITY:g} in {low}.",
+        low > 0,
+        f"{good} bags of {run.cells_text} have a mean DICE of {GOOD_DICE:g} or more; APJ is below "
+        f"{LOW_STABILITY:g} in {low} of them (printed for one bag: {bag_dice:.2f} and {apj:.2f}).",
         "Only a weak bound links the two: the mean PJ of pairs is at least 2 J - 1 with J the "
         f"mean Jaccard index against the reference. DICE {bag_dice:.2f} is J = {jaccard:.2f}, so "
         f"PJ may be as low as {2 * jaccard - 1:.2f}.",
@@ -194,113 +173,157 @@ def _stable_and_dice(cell: StabilityResult, name: str = "APJ") -> tuple[F64, F64
     return cell.per_bag(name)[places], cell.localized.per_bag("DICE")[0]
 
 
-def annotated_cells(run: StabilityRun) -> dict[str, StabilityResult]:
-    """Return the first cell of every data set that has annotated bags (simulated: NOR)."""
+def _annotated_cells(run: StabilityRun) -> dict[str, StabilityResult]:
+    """Return NOR, or the first operator, of every setting that has annotated bags."""
     cells: dict[str, StabilityResult] = {}
-    for (data, _), cell in run.cells.items():
-        if len(cell.localized.places) >= ANNOTATED and (run.has_maps or data in (XRAY, PASCAL)):
-            cells.setdefault(data, cell)
+    for setting in run.settings:
+        cell = run.cells[run.first_key(setting)]
+        if len(cell.localized.places) >= ANNOTATED:
+            cells[setting] = cell
     return cells
 
 
-@BAGS.statement(
-    "stability-linear-in-dice",
-    "Over bags, both stability scores grow linearly with DICE (X-Ray; Pascal VOC: APJ only).",
-    "section V-C, figures 6 and 7",
-)
-def _(run: StabilityRun) -> ClaimJudgement:
-    values = {}
-    for data, cell in annotated_cells(run).items():
-        for score in ("APJ", "Spearman"):
-            values[f"{data} {score}"] = column_correlation(*_stable_and_dice(cell, score))
-    sentence = (
-        f"Pearson's correlation with DICE over bags of {run.cells_text}: {values_text(values)}."
-    )
-    if not run.has_maps:
-        return _needs_maps(sentence, "figures 6 and 7 print no numbers")
-    if not values:
-        return _needs_maps("", "no data set has enough annotated bags")
-    return ClaimJudgement(joint_verdict([value >= LINEAR for value in values.values()]), sentence)
-
-
-@BAGS.statement(
-    "low-stability-goes-with-varying-dice",
-    "Bags of low stability have a large standard deviation of DICE over classifiers, those of "
-    "high stability a small one.",
-    "section V-C, figure 6",
-)
-def _(run: StabilityRun) -> ClaimJudgement:
-    values = {}
-    for data, cell in annotated_cells(run).items():
-        values[data] = column_correlation(
-            _stable_and_dice(cell)[0], cell.localized.per_bag("DICE")[1]
-        )
-    sentence = (
-        "Pearson's correlation of APJ with the standard deviation of DICE over bags of "
-        f"{run.cells_text}: {values_text(values)}."
-    )
-    if not run.has_maps:
-        return _needs_maps(sentence, "figure 6 prints no numbers")
-    if not values:
-        return _needs_maps("", "no data set has enough annotated bags")
-    return ClaimJudgement(joint_verdict([value <= -LINEAR for value in values.values()]), sentence)
-
-
-def _needs_maps(sentence: str, why: str) -> ClaimJudgement:
-    """Return the judgement of a claim that needs maps of networks."""
-    note = (
-        "The families were designed to have such clusters, so they are no evidence; pass maps of "
-        "networks with --data FOLDER."
-    )
-    return ClaimJudgement(None, f"Not tested: {why}. {sentence}".strip(), note, is_tested=False)
-
-
-@BAGS.statement(
-    "consistent-but-wrong",
-    "There are bags with high stability and low DICE: the localization is consistent, and "
-    "incorrect.",
-    "sections V-C and VI-A, figure 7",
-)
-def _(run: StabilityRun) -> ClaimJudgement:
-    wrong = run.families["stable-wrong"]
-    pairs = [_stable_and_dice(cell) for cell in run.cells.values()]
-    stable = np.concatenate([pair[0] for pair in pairs])
-    dice = np.concatenate([pair[1] for pair in pairs])
-    n = int(((stable >= STABLE) & (dice <= WRONG)).sum())
-    family = f"APJ {wrong['APJ'].value:.2f} and DICE {wrong.localized.mean('DICE'):.3f}"
-    if run.has_maps and not len(dice):
-        return ClaimJudgement(
-            True, f"The family stable-wrong has {family}; the given maps have no annotated bags."
-        )
-    outcome = bool(wrong["APJ"].value >= STABLE and wrong.localized.mean("DICE") <= WRONG)
-    note = "This shows that it is possible; only networks can show how often it happens."
-    if run.has_maps:
-        outcome, note = n > 0, ""
+def _no_annotations(run: StabilityRun) -> ClaimJudgement:
     return ClaimJudgement(
-        outcome,
-        f"The family stable-wrong has {family}. Of {len(dice)} annotated bags of "
-        f"{run.cells_text}, {n} have APJ of {STABLE:g} or more and DICE of {WRONG:g} or less.",
-        note,
+        None, f"Not tested: {run.cells_text} have too few annotated bags.", is_tested=False
     )
 
 
-@BAGS.statement(
-    "x-ray-good-pascal-stable",
-    "X-Ray has the better localization but is not very stable; Pascal VOC localizes worse but is "
-    "far more stable.",
-    "section V-C, table VI",
-)
+@BAGS.judge("stability-linear-in-dice")
 def _(run: StabilityRun) -> ClaimJudgement:
-    summaries: Mapping[str, Summary] = TABLE_VI
-    if run.has_maps:
-        summaries = {data: _summary(cell) for data, cell in annotated_cells(run).items()}
-    if XRAY not in summaries or PASCAL not in summaries:
-        return ClaimJudgement(
-            None,
-            f"Not tested: the given maps have no annotated {XRAY} and {PASCAL}.",
-            is_tested=False,
+    values = {}
+    for setting, cell in _annotated_cells(run).items():
+        for score in ("APJ", "Spearman"):
+            value = column_correlation(*_stable_and_dice(cell, score))
+            if not np.isnan(value):
+                values[f"{setting} {score}"] = value
+    if not values:
+        return _no_annotations(run)
+    flags = [value >= LINEAR for value in values.values()]
+    return ClaimJudgement(
+        joint_verdict(flags),
+        f"Pearson's correlation with DICE over bags of {run.cells_text}: {values_text(values)}.",
+        "The paper prints no numbers of figures 6 and 7.",
+        share=ScanShare.of(flags, "correlations"),
+    )
+
+
+@BAGS.judge("low-stability-goes-with-varying-dice")
+def _(run: StabilityRun) -> ClaimJudgement:
+    values = {}
+    for setting, cell in _annotated_cells(run).items():
+        value = column_correlation(_stable_and_dice(cell)[0], cell.localized.per_bag("DICE")[1])
+        if not np.isnan(value):
+            values[setting] = value
+    if not values:
+        return _no_annotations(run)
+    flags = [value <= -LINEAR for value in values.values()]
+    return ClaimJudgement(
+        joint_verdict(flags),
+        "Pearson's correlation of APJ with the standard deviation of DICE over bags of "
+        f"{run.cells_text}: {values_text(values)}.",
+        "Where all models miss the object, DICE is 0 with a standard deviation of 0, however much "
+        "they disagree.",
+        share=ScanShare.of(flags, "settings"),
+    )
+
+
+@BAGS.judge("consistent-but-wrong")
+def _(run: StabilityRun) -> ClaimJudgement:
+    if not _annotated_cells(run):
+        return _no_annotations(run)
+    counts = {}
+    total = 0
+    for key, cell in run.cells.items():
+        stable, dice = _stable_and_dice(cell)
+        total += len(dice)
+        n = int(((stable >= STABLE) & (dice <= WRONG)).sum())
+        if n:
+            counts[", ".join(key)] = n
+    places = ", ".join(f"{name} {n}" for name, n in counts.items())
+    return ClaimJudgement(
+        bool(counts),
+        f"Of {total} annotated bags of {run.cells_text}, {sum(counts.values())} have APJ of "
+        f"{STABLE:g} or more and DICE of {WRONG:g} or less{f' ({places})' if places else ''}.",
+    )
+
+
+@BAGS.judge("low-quality-stable-and-wrong")
+def _(run: StabilityRun) -> ClaimJudgement:
+    flags, words = [], []
+    for setting, poor in _poor_bags(run).items():
+        cell = run.cells[run.first_key(setting)]
+        stable, dice = _stable_and_dice(cell)
+        gaps = [_gap(dice, poor), _gap(stable, poor)]
+        flags += [gaps[0][0] < -2 * gaps[0][1], gaps[1][0] >= -JUMP]
+        words.append(
+            f"{setting}: DICE {mean_and_sd(dice[poor])[0]:.2f} against "
+            f"{mean_and_sd(dice[~poor])[0]:.2f} ({gaps[0][0]:+.2f}, standard error "
+            f"{gaps[0][1]:.2f}), APJ {mean_and_sd(stable[poor])[0]:.2f} against "
+            f"{mean_and_sd(stable[~poor])[0]:.2f}"
         )
-    x, y = summaries[XRAY], summaries[PASCAL]
+    if not flags:
+        return _no_poor(run)
+    return ClaimJudgement(
+        joint_verdict(flags), f"Low quality against the others: {'; '.join(words)}."
+    )
+
+
+@BAGS.judge("low-quality-covers-picture")
+def _(run: StabilityRun) -> ClaimJudgement:
+    flags, words = [], []
+    for setting, poor in _poor_bags(run).items():
+        key = run.first_key(setting)
+        known = run.bag_set(setting)
+        if known is None:
+            continue
+        shares, touches = [], []
+        for place in np.flatnonzero(poor).tolist():
+            bag = run.bags[key][place]
+            calls = (bag.values >= run.cells[key].threshold).reshape(-1, *bag.shape)
+            inside = known.inside[place]
+            shares.append(calls[:, inside].mean())
+            touches.append(calls[:, ~inside].any(axis=1).mean())
+        flags += [float(np.mean(shares)) >= 0.5, float(np.mean(touches)) >= 0.5]
+        words.append(
+            f"{setting}: {np.mean(shares):.0%} of the picture is called, and some of the padding "
+            f"in {np.mean(touches):.0%} of the maps"
+        )
+    if not flags:
+        return _no_poor(run)
+    return ClaimJudgement(joint_verdict(flags), f"Pictures of low quality, {'; '.join(words)}.")
+
+
+def _poor_bags(run: StabilityRun) -> dict[str, Flags]:
+    """Return, for every setting of the chests, which positive bags are of low quality."""
+    result = {}
+    for setting in run.settings:
+        known = run.bag_set(setting)
+        if known is not None and setting.startswith(CHESTS):
+            result[setting] = known.poor
+    return result
+
+
+def _no_poor(run: StabilityRun) -> ClaimJudgement:
+    return ClaimJudgement(
+        None,
+        f"Not tested: {run.cells_text} have no pictures that are marked as of low quality.",
+        is_tested=False,
+    )
+
+
+def _gap(values: F64, chosen: Flags) -> tuple[float, float]:
+    """Return the difference of two means and its standard error."""
+    parts = [values[chosen & ~np.isnan(values)], values[~chosen & ~np.isnan(values)]]
+    if min(map(len, parts)) < 2:
+        return float("nan"), float("nan")
+    errors = [part.std(ddof=1) / np.sqrt(len(part)) for part in parts]
+    return float(parts[0].mean() - parts[1].mean()), float(np.hypot(*errors))
+
+
+@BAGS.judge("x-ray-good-pascal-stable")
+def _(run: StabilityRun) -> ClaimJudgement:
+    x, y = TABLE_VI[XRAY], TABLE_VI[PASCAL]
     flags, words = [], []
     for k, name in enumerate(("APJ", "Spearman", "DICE")):
         (x_mean, x_sd), (y_mean, y_sd) = x.scores[k], y.scores[k]
@@ -309,37 +332,18 @@ def _(run: StabilityRun) -> ClaimJudgement:
         words.append(f"{name} {x_mean:.2f} and {y_mean:.2f} ({gap / error:+.1f} standard errors)")
         # Pascal VOC is claimed to be the more stable, X-Ray the better localized.
         flags.append((gap if name != "DICE" else -gap) > 2 * error)
-    source, note = "In the given maps", ""
-    if not run.has_maps:
-        source = "As printed"
-        note = (
-            "By Spearman far more, by APJ a little. Tables V and VII state different AUC and DICE "
-            "for what seem the same X-Ray models (0.90 and 0.72, 0.88 and 0.75)."
-        )
     return ClaimJudgement(
         joint_verdict(flags),
-        f"{source}, for {x.bags} and {y.bags} bags: {', '.join(words)}.",
-        note,
+        f"As printed, for {x.bags} and {y.bags} bags: {', '.join(words)}.",
+        "By Spearman far more, by APJ a little. Tables V and VII state different AUC and DICE "
+        "for what seem the same X-Ray models (0.90 and 0.72, 0.88 and 0.75).",
+        basis="printed",
     )
 
 
-def _summary(cell: StabilityResult) -> Summary:
-    """Return mean and standard deviation of APJ, Spearman and DICE over annotated bags, and n."""
-    apj, dice = _stable_and_dice(cell)
-    rank, _ = _stable_and_dice(cell, "Spearman")
-    means = []
-    for column in (apj, rank, dice):
-        means.append((float(np.nanmean(column)), float(np.nanstd(column))))
-    return Summary(tuple(means), len(dice))
-
-
-@DISCUSSION.statement(
-    "stable-is-not-good",
-    "Stable models are not necessarily good at localization.",
-    "section VI-A",
-)
+@DISCUSSION.judge("stable-is-not-good")
 def _(run: StabilityRun) -> ClaimJudgement:
-    good, wrong = run.families["stable-good"], run.families["stable-wrong"]
+    good, wrong = (run.families[name] for name in PAIR)
     gap = abs(good["APJ"].value - wrong["APJ"].value)
     dice = [one.localized.mean("DICE") for one in (good, wrong)]
     low, high = wrong["APJ"].low, wrong["APJ"].high
@@ -348,18 +352,14 @@ def _(run: StabilityRun) -> ClaimJudgement:
         f"Two families, {good['APJ'].n_images} bags each: APJ {good['APJ'].value:.2f} and "
         f"{wrong['APJ'].value:.2f} (95 % interval {low:.2f} to {high:.2f}), DICE {dice[0]:.2f} "
         f"and {dice[1]:.3f}. Bag AUC is {good.localized.mean('AUC'):.2f} for both.",
+        basis="made",
     )
 
 
-@DISCUSSION.statement(
-    "stability-is-a-prerequisite",
-    "Stability is a prerequisite for good localization: low stability means that not all models "
-    "localize well.",
-    "sections I and VI-A",
-)
+@DISCUSSION.judge("stability-is-a-prerequisite")
 def _(run: StabilityRun) -> ClaimJudgement:
     short, n = 0, 0
-    for cell in (*run.cells.values(), *run.families.values()):
+    for cell in run.cells.values():
         places = cell.localized.places
         if len(places):
             # 1 - Jaccard is a metric, so PJ of two models is at least J1 + J2 - 1.
@@ -370,23 +370,19 @@ def _(run: StabilityRun) -> ClaimJudgement:
             # The tolerance covers rounding only.
             short += int((pairs[defined] < least[defined] - 1e-12).sum())
             n += int(defined.sum())
-    unstable = run.families["unstable"]
+    if not n:
+        return _no_annotations(run)
     return ClaimJudgement(
         short == 0,
         f"On {n - short} of {n} annotated bags the mean PJ of pairs is at least 2 J - 1, with J "
-        "the mean Jaccard index against the reference. The unstable family: APJ "
-        f"{unstable['APJ'].value:.2f}, mean DICE {unstable.localized.mean('DICE'):.2f}.",
+        "the mean Jaccard index against the reference.",
         "A theorem: 1 - Jaccard is a distance, so two models near the reference are near each "
         "other. It only restricts PJ if J is above one half (DICE above 2/3), and it says nothing "
         "about the converse.",
     )
 
 
-@DISCUSSION.statement(
-    "scores-are-complementary",
-    "APJ and Spearman correlate to a varying degree: they are complementary.",
-    "section VI-A",
-)
+@DISCUSSION.judge("scores-are-complementary")
 def _(run: StabilityRun) -> ClaimJudgement:
     values = {}
     for key, cell in run.cells.items():
@@ -404,15 +400,11 @@ def _(run: StabilityRun) -> ClaimJudgement:
         bool(values[high] - values[low] > 0.2),
         f"Pearson's correlation over bags, {run.cells_text}: from {number_text(values[low])} "
         f"({low}) to {number_text(values[high])} ({high}).",
-        "" if run.has_maps else "The paper prints none of its own.",
+        "The paper prints no number of its own.",
     )
 
 
-@DISCUSSION.statement(
-    "negative-bags-undefined",
-    "On bags in which nothing is called, AJ is undefined and gives no insight.",
-    "section VI-C1",
-)
+@DISCUSSION.judge("negative-bags-undefined")
 def _(run: StabilityRun) -> ClaimJudgement:
     from calipers.data.bags import ArrayBags
     from calipers.stability.analyse import stability

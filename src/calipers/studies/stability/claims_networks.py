@@ -1,18 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims of the study of stability about trained networks, data sets and operators; appendices.
+"""Claims of the study of stability about networks, settings and operators; appendices.
 
-They are judged by the numbers that the paper prints, or by maps of networks that the user passes;
-never by simulated families, which were designed to resemble the printed numbers. The claims of the
-appendices are about derivatives, large bags, and the lines of figure 9. Each function judges one
-statement by a `StabilityRun`; `study` joins them in the order of the paper.
+They are judged by the trained networks of the run, setting by setting (a data set with or without
+known instances), or by maps that the user brings. The same rule is applied to the printed table
+VII, and its verdict stands beside ours: do the sentences of the paper follow from its own numbers?
+Sentences about the paper's data sets by name can only be judged by the printed numbers.
+
+The claims of the appendices are about derivatives, large bags, and the lines of figure 9. Each
+function judges one statement by a `StabilityRun`; `study` joins them in the order of the paper.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from calipers.agreement.raters import agreement_scores
-from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict, number_text
+from calipers.studies.framework import (
+    ClaimJudgement,
+    Claims,
+    joint_verdict,
+    number_text,
+)
+from calipers.studies.open_choices import ScanShare
 from calipers.studies.stability.data import (
     DESCRIBED_BAGS,
     LAST_STEPS,
@@ -23,6 +34,7 @@ from calipers.studies.stability.data import (
     MURA,
     NOR,
     PASCAL,
+    RULES,
     TABLE_VI,
     XRAY,
 )
@@ -31,105 +43,117 @@ from calipers.studies.stability.experiments import (
     ADDED_NEGATIVE,
     START,
     Key,
+    NetworkTable,
     StabilityRun,
     column_correlation,
     last_step,
     lines,
+    printed_networks,
     score_values,
     values_text,
 )
 
-BAG_LEVEL, OPERATORS, ALWAYS = (
-    Claims[StabilityRun](),
-    Claims[StabilityRun](),
-    Claims[StabilityRun](),
-)
+BAG_LEVEL = Claims[StabilityRun](rules=RULES)
+OPERATORS = Claims[StabilityRun](rules=RULES)
+ALWAYS = Claims[StabilityRun](rules=RULES)
 SCORES = (("apj", "APJ"), ("spearman", "Spearman"))  # column and name of the stability scores
-DECENT = 0.8  # AUC
-HIGH = 0.7  # a stability score from here on counts as high
-LINEAR = 0.5  # a correlation from here on counts as linear
-NONE = 0.3  # a correlation up to here counts as none
-INVARIANT = 0.05  # a range up to here counts as invariant
-SIMILAR = 0.05  # scores of two operators within this are similar
+DECENT, HIGH = RULES.limit("decent"), RULES.limit("high")
+LINEAR, NONE = RULES.limit("linear"), RULES.limit("none")
+INVARIANT, SIMILAR = RULES.limit("invariant"), RULES.limit("similar")
 
-CLAIMS = Claims[StabilityRun]()
+CLAIMS = Claims[StabilityRun](rules=RULES)
 STEP = 1e-4  # of the numerical derivative
 LARGE = 10_000  # instances
 
-
-def _missing(run: StabilityRun, *operators: str) -> ClaimJudgement | None:
-    """Return that a claim is not tested if operators are missing in all data sets, else None."""
-    available = {operator for _, operator in run.networks}
-    missing_names = [name for name in operators if name not in available]
-    if not missing_names:
-        return None
-    return ClaimJudgement(
-        None,
-        f"Not tested: the given maps have no operator {' and '.join(missing_names)}.",
-        is_tested=False,
-    )
+TableJudge = Callable[[NetworkTable], ClaimJudgement]
 
 
-@BAG_LEVEL.statement(
-    "good-bags-without-stability",
-    "Bag AUC is above 0.8 in all data sets, but stability is not high.",
-    "section V-D, figure 8",
-)
-def _(run: StabilityRun) -> ClaimJudgement:
-    auc, apj, rank = (run.column(name) for name in ("auc", "apj", "spearman"))
-    if not auc or not apj or not rank:
-        return ClaimJudgement(
-            None,
-            "Not tested: the given maps have no labels of two kinds, or no scores.",
-            is_tested=False,
+def _beside_printed(
+    judge: TableJudge, claims: Claims[StabilityRun], name: str
+) -> Callable[[StabilityRun], ClaimJudgement]:
+    """Register a judge of a table of networks: that of the run decides, the printed one is told."""
+
+    @claims.judge(name)
+    def by_run(run: StabilityRun) -> ClaimJudgement:
+        ours, printed = judge(run.networks), judge(printed_networks())
+        words = f" By the same rule the printed table VII {_verdict_text(printed)}: "
+        evidence = ours.evidence + words + printed.evidence
+        return ClaimJudgement(ours.outcome, evidence, ours.note, ours.is_tested, share=ours.share)
+
+    return by_run
+
+
+def _verdict_text(judgement: ClaimJudgement) -> str:
+    """Return what a table does to a statement, in words."""
+    if not judgement.is_tested:
+        return "cannot tell"
+    words = {True: "agrees", None: "agrees in part", False: "does not agree"}
+    return words[judgement.outcome]
+
+
+def on_networks(claims: Claims[StabilityRun], name: str) -> Callable[[TableJudge], TableJudge]:
+    """Decorate the judge of a table of networks."""
+
+    def register(judge: TableJudge) -> TableJudge:
+        _beside_printed(judge, claims, name)
+        return judge
+
+    return register
+
+
+def _untested(words: str) -> ClaimJudgement:
+    return ClaimJudgement(None, f"Not tested: {words}.", is_tested=False)
+
+
+def _by_setting(flags: Sequence[bool]) -> ScanShare:
+    return ScanShare.of(flags, "settings")
+
+
+@on_networks(BAG_LEVEL, "good-bags-without-stability")
+def _(table: NetworkTable) -> ClaimJudgement:
+    settings, parts, words = [], [], []
+    for setting in table.settings:
+        auc, apj, rank = (table.column(name, setting) for name in ("auc", "apj", "spearman"))
+        if not auc or not apj or not rank:
+            continue
+        own = [min(auc.values()) > DECENT, max(apj.values()) < HIGH, max(rank.values()) < HIGH]
+        parts += own
+        settings.append(all(own))
+        words.append(
+            f"{setting} AUC {min(auc.values()):.2f} to {max(auc.values()):.2f}, APJ at most "
+            f"{max(apj.values()):.2f}, Spearman at most {max(rank.values()):.2f}"
         )
-    high = sum(value >= HIGH for value in rank.values())
-    flags = [min(auc.values()) > DECENT, max(apj.values()) < HIGH, high == 0]
-    families = {
-        name: run.families[name]["APJ"].value
-        for name in ("stable-good", "stable-wrong", "unstable")
-    }
-    area = run.families["unstable"].localized.mean("AUC")
+    if not settings:
+        return _untested("no setting has labels of two kinds and scores")
     return ClaimJudgement(
-        joint_verdict(flags),
-        f"{run.networks_text}: AUC from {min(auc.values()):.2f} to {max(auc.values()):.2f}; APJ at "
-        f"most {max(apj.values()):.2f}; Spearman is {HIGH:g} or more in {high} of {len(rank)} "
-        f"rows (highest {max(rank.values()):.2f}).",
-        f"AUC cannot distinguish them: three families with the same bag scores (AUC {area:.2f}) "
-        f"have APJ {values_text(families)}.",
+        joint_verdict(parts), f"{table.text}: {'; '.join(words)}.", share=_by_setting(settings)
     )
 
 
-@BAG_LEVEL.statement(
-    "stability-linear-in-auc",
-    "Stability increases linearly with bag performance.",
-    "sections V-D and VI-A, figure 8",
-)
-def _(run: StabilityRun) -> ClaimJudgement:
+@on_networks(BAG_LEVEL, "stability-linear-in-auc")
+def _(table: NetworkTable) -> ClaimJudgement:
     values, within = {}, {}
     for name, score in SCORES:
-        values[score] = _across(run, name, "auc")
-        for data in run.data_sets:
-            one = _across(run, name, "auc", data)
+        values[score] = _across(table, name, "auc")
+        for setting in table.settings:
+            one = _across(table, name, "auc", setting)
             if not np.isnan(one):
-                within[f"{data} {score}"] = one
+                within[f"{setting} {score}"] = one
     if np.isnan(list(values.values())).any():
-        return ClaimJudgement(
-            None, "Not tested: fewer than three networks have an AUC.", is_tested=False
-        )
+        return _untested("fewer than three networks have an AUC")
     return ClaimJudgement(
         joint_verdict([value >= LINEAR for value in values.values()]),
-        f"{run.networks_text}, Pearson's correlation with AUC over {len(run.column('auc'))} rows: "
-        f"{values_text(values)}. Within data sets: "
+        f"{table.text}, Pearson's correlation with AUC over {len(table.column('auc'))} rows: "
+        f"{values_text(values)}. Within settings: "
         f"{values_text(within) if within else 'too few rows'}.",
         "Rows of one data set are not independent. Where AUC is the same throughout there is no "
         "correlation.",
     )
 
 
-def _across(run: StabilityRun, one: str, other: str, data: str | None = None) -> float:
+def _across(table: NetworkTable, one: str, other: str, setting: str | None = None) -> float:
     """Return Pearson's correlation of two columns over networks; NaN for fewer than three."""
-    first, second = run.column(one, data), run.column(other, data)
+    first, second = table.column(one, setting), table.column(other, setting)
     # Two points always lie on a line.
     keys = [key for key in first if key in second]
     if len(keys) < 3:
@@ -139,28 +163,28 @@ def _across(run: StabilityRun, one: str, other: str, data: str | None = None) ->
     )
 
 
-@OPERATORS.statement(
-    "most-stable-operators",
-    "The most stable operator is LSE with r = 0.1 on X-Ray, LSE with r = 1 on MURA, and NOR on "
-    "Pascal VOC.",
-    "section V-E, table VII",
-)
+@OPERATORS.judge("most-stable-operators")
 def _(run: StabilityRun) -> ClaimJudgement:
+    table = printed_networks()
     flags, words = [], []
     for data, operator in ((XRAY, LSE_SMALL), (MURA, LSE_ONE), (PASCAL, NOR)):
-        if any((data, operator) not in run.column(name) for name in ("apj", "spearman")):
-            return ClaimJudgement(
-                None, f"Not tested: the given maps have no {data}, {operator}.", is_tested=False
-            )
         for name, score in SCORES:
-            column = run.column(name, data)
+            column = table.column(name, data)
             best = max(column.values())
             flags.append(column[data, operator] == best)
             words.append(f"{data} by {score}: {_names(column, best)} ({best:.2f})")
+    own = []
+    for setting in run.networks.settings:
+        column = run.networks.column("apj", setting)
+        if column:
+            best = max(column.values())
+            own.append(f"{setting} {_names(column, best)} ({best:.2f})")
     return ClaimJudgement(
         joint_verdict(flags),
-        f"{run.networks_text}, the highest: {'; '.join(words)}.",
+        f"{table.text}, the highest: {'; '.join(words)}. {run.networks.text}, by APJ: "
+        f"{', '.join(own)}.",
         "Standard deviations over bags are 0.1 to 0.3, so many of these orders are within noise.",
+        basis="printed",
     )
 
 
@@ -168,202 +192,153 @@ def _names(column: dict[Key, float], value: float) -> str:
     return " and ".join(operator for (_, operator), one in column.items() if one == value)
 
 
-@OPERATORS.statement(
-    "nor-stable-everywhere",
-    "NOR has relatively good APJ on all data sets.",
-    "sections V-E and VI-A, table VII",
-)
-def _(run: StabilityRun) -> ClaimJudgement:
-    lack = _missing(run, NOR)
-    if lack is not None:
-        return lack
+@on_networks(OPERATORS, "nor-stable-everywhere")
+def _(table: NetworkTable) -> ClaimJudgement:
     ranks = {}
-    for data in run.data_sets:
-        column = run.column("apj", data)
-        if (data, NOR) in column:
+    for setting in table.settings:
+        column = table.column("apj", setting)
+        if (setting, NOR) in column:
             # Rank 1 is the highest APJ; equal values share the better rank.
-            ranks[data] = 1 + sum(value > column[data, NOR] for value in column.values())
-    words = ", ".join(f"{data} {rank}" for data, rank in ranks.items())
-    return ClaimJudgement(
-        joint_verdict([rank <= 2 for rank in ranks.values()]),
-        f"{run.networks_text}, its rank by APJ: {words}.",
-    )
-
-
-@OPERATORS.statement(
-    "max-lowest-spearman",
-    "Max has the lowest Spearman correlation on all data sets.",
-    "sections V-E and VI-A, table VII",
-)
-def _(run: StabilityRun) -> ClaimJudgement:
-    lack = _missing(run, MAX)
-    if lack is not None:
-        return lack
-    flags, words = [], []
-    for data in run.data_sets:
-        column = run.column("spearman", data)
-        if (data, MAX) in column:
-            others = min((value for key, value in column.items() if key[1] != MAX), default=np.nan)
-            flags.append(column[data, MAX] < others)
-            words.append(f"{data} {column[data, MAX]:.2f} (lowest other {number_text(others)})")
-    return ClaimJudgement(joint_verdict(flags), f"{run.networks_text}: {', '.join(words)}.")
-
-
-@OPERATORS.statement(
-    "mean-like-lse-small",
-    "Mean and LSE with r = 0.1 give similar results.",
-    "section V-E, table VII",
-)
-def _(run: StabilityRun) -> ClaimJudgement:
-    return _missing(run, MEAN, LSE_SMALL) or _compare_operators(run, MEAN, LSE_SMALL, alike=True)
-
-
-@OPERATORS.statement(
-    "lse-one-unlike-max",
-    "LSE with r = 1 differs greatly from Max, and behaves more like Mean and LSE with r = 0.1.",
-    "sections V-E and VI-A, table VII",
-)
-def _(run: StabilityRun) -> ClaimJudgement:
-    lack = _missing(run, LSE_ONE, MAX, MEAN)
-    if lack is not None:
-        return lack
-    flags, words = [], []
-    for data in run.data_sets:
-        for name, score in SCORES:
-            column = run.column(name, data)
-            if all((data, operator) in column for operator in (LSE_ONE, MAX, MEAN)):
-                from_max = abs(column[data, LSE_ONE] - column[data, MAX])
-                from_mean = abs(column[data, LSE_ONE] - column[data, MEAN])
-                flags.append(from_max > from_mean)
-                words.append(f"{data} {score} {from_max:.2f} and {from_mean:.2f}")
-    if not flags:
-        return ClaimJudgement(
-            None, "Not tested: no data set has all three operators.", is_tested=False
-        )
+            ranks[setting] = 1 + sum(value > column[setting, NOR] for value in column.values())
+    if not ranks:
+        return _untested(f"no setting has the operator {NOR}")
+    flags = [rank <= 2 for rank in ranks.values()]
+    words = ", ".join(f"{setting} {rank}" for setting, rank in ranks.items())
     return ClaimJudgement(
         joint_verdict(flags),
-        f"{run.networks_text}, distance from Max and from Mean: {', '.join(words)}.",
-        "As it must be: on probabilities LSE with r = 1 is nearly the mean.",
+        f"{table.text}, its rank by APJ: {words}.",
+        share=_by_setting(flags),
     )
 
 
-def _compare_operators(run: StabilityRun, one: str, other: str, *, alike: bool) -> ClaimJudgement:
-    """Return whether two operators have similar scores in all data sets."""
+@on_networks(OPERATORS, "max-lowest-spearman")
+def _(table: NetworkTable) -> ClaimJudgement:
     flags, words = [], []
-    for data in run.data_sets:
-        for name, score in SCORES:
-            column = run.column(name, data)
-            if (data, one) in column and (data, other) in column:
-                gap = abs(column[data, one] - column[data, other])
-                flags.append((gap <= SIMILAR) == alike)
-                words.append(f"{data} {score} {gap:.2f}")
+    for setting in table.settings:
+        column = table.column("spearman", setting)
+        others = [value for key, value in column.items() if key[1] != MAX]
+        if (setting, MAX) in column and others:
+            flags.append(column[setting, MAX] < min(others))
+            words.append(
+                f"{setting} {column[setting, MAX]:.2f} (lowest other {number_text(min(others))})"
+            )
     if not flags:
-        return ClaimJudgement(
-            None, f"Not tested: no data set has both {one} and {other}.", is_tested=False
-        )
+        return _untested(f"no setting has the operator {MAX} and another one")
     return ClaimJudgement(
-        joint_verdict(flags), f"{run.networks_text}, they differ by: {', '.join(words)}."
+        joint_verdict(flags), f"{table.text}: {', '.join(words)}.", share=_by_setting(flags)
     )
 
 
-@OPERATORS.statement(
-    "bag-auc-invariant-dice-not",
-    "Bag performance is somewhat invariant to the operator; instance performance varies with it.",
-    "section V-E, table VII",
-)
-def _(run: StabilityRun) -> ClaimJudgement:
-    auc, dice = _ranges(run, "auc"), _ranges(run, "dice")
+@on_networks(OPERATORS, "mean-like-lse-small")
+def _(table: NetworkTable) -> ClaimJudgement:
+    flags, words = [], []
+    for setting in table.settings:
+        for name, score in SCORES:
+            column = table.column(name, setting)
+            if (setting, MEAN) in column and (setting, LSE_SMALL) in column:
+                gap = abs(column[setting, MEAN] - column[setting, LSE_SMALL])
+                flags.append(gap <= SIMILAR)
+                words.append(f"{setting} {score} {gap:.2f}")
+    if not flags:
+        return _untested(f"no setting has both {MEAN} and {LSE_SMALL}")
+    return ClaimJudgement(
+        joint_verdict(flags),
+        f"{table.text}, they differ by: {', '.join(words)}.",
+        share=ScanShare.of(flags, "comparisons"),
+    )
+
+
+@on_networks(OPERATORS, "lse-one-unlike-max")
+def _(table: NetworkTable) -> ClaimJudgement:
+    flags, words = [], []
+    for setting in table.settings:
+        for name, score in SCORES:
+            column = table.column(name, setting)
+            if all((setting, operator) in column for operator in (LSE_ONE, MAX, MEAN)):
+                from_max = abs(column[setting, LSE_ONE] - column[setting, MAX])
+                from_mean = abs(column[setting, LSE_ONE] - column[setting, MEAN])
+                flags.append(from_max > from_mean)
+                words.append(f"{setting} {score} {from_max:.2f} and {from_mean:.2f}")
+    if not flags:
+        return _untested("no setting has all three operators")
+    return ClaimJudgement(
+        joint_verdict(flags),
+        f"{table.text}, distance from Max and from Mean: {', '.join(words)}.",
+        "As it must be: on probabilities LSE with r = 1 is nearly the mean.",
+        share=ScanShare.of(flags, "comparisons"),
+    )
+
+
+@on_networks(OPERATORS, "bag-auc-invariant-dice-not")
+def _(table: NetworkTable) -> ClaimJudgement:
+    auc, dice = _ranges(table, "auc"), _ranges(table, "dice")
     if not auc or not dice:
-        return ClaimJudgement(
-            None,
-            "Not tested: AUC or DICE of several operators are missing.",
-            is_tested=False,
-        )
+        return _untested("AUC or DICE of several operators are missing")
     flags = [value <= INVARIANT for value in auc.values()]
     flags += [value > INVARIANT for value in dice.values()]
     return ClaimJudgement(
         joint_verdict(flags),
-        f"{run.networks_text}, ranges over operators: AUC {values_text(auc)}; DICE "
-        f"{values_text(dice)}.",
+        f"{table.text}, ranges over operators: AUC {values_text(auc)}; DICE {values_text(dice)}.",
+        share=ScanShare.of(flags, "ranges"),
     )
 
 
-def _ranges(run: StabilityRun, name: str) -> dict[str, float]:
-    """Return the range over operators of every data set that has two operators or more."""
+def _ranges(table: NetworkTable, name: str) -> dict[str, float]:
+    """Return the range over operators of every setting that has two operators or more."""
     ranges = {}
-    for data in run.data_sets:
-        values = list(run.column(name, data).values())
+    for setting in table.settings:
+        values = list(table.column(name, setting).values())
         if len(values) > 1:
-            ranges[data] = max(values) - min(values)
+            ranges[setting] = max(values) - min(values)
     return ranges
 
 
-@OPERATORS.statement(
-    "no-relation-of-dice-and-stability",
-    "Over operators there is no relationship between instance performance and stability.",
-    "section V-E, table VII",
-)
-def _(run: StabilityRun) -> ClaimJudgement:
+@on_networks(OPERATORS, "no-relation-of-dice-and-stability")
+def _(table: NetworkTable) -> ClaimJudgement:
     values = {}
-    for data in run.data_sets:
+    for setting in table.settings:
         for name, score in SCORES:
-            value = _across(run, name, "dice", data)
+            value = _across(table, name, "dice", setting)
             if not np.isnan(value):
-                values[f"{data} {score}"] = value
+                values[f"{setting} {score}"] = value
     if not values:
-        return ClaimJudgement(
-            None, "Not tested: fewer than three operators have DICE.", is_tested=False
-        )
-    return ClaimJudgement(
-        joint_verdict([abs(value) <= NONE for value in values.values()]),
-        f"{run.networks_text}, Pearson's correlation with DICE over operators: "
-        f"{values_text(values)}.",
-        ""
-        if run.has_maps
-        else "Five rows each: the printed numbers suggest a relationship, with different signs.",
-    )
-
-
-@ALWAYS.statement(
-    "same-auc-varying-stability",
-    "The same bag performance can come with varying stability, according to the operator.",
-    "section VI-A, table VII",
-)
-def _(run: StabilityRun) -> ClaimJudgement:
-    auc, apj = _ranges(run, "auc"), _ranges(run, "apj")
-    flags, words = [], []
-    for data in run.data_sets:
-        if data in auc and data in apj:
-            flags.append(apj[data] > 2 * auc[data])
-            words.append(f"{data} AUC {auc[data]:.2f}, APJ {apj[data]:.2f}")
-    if not flags:
-        return ClaimJudgement(
-            None,
-            "Not tested: no data set has several operators with an AUC.",
-            is_tested=False,
-        )
+        return _untested("fewer than three operators have DICE")
+    flags = [abs(value) <= NONE for value in values.values()]
     return ClaimJudgement(
         joint_verdict(flags),
-        f"{run.networks_text}, ranges over operators: {'; '.join(words)}.",
+        f"{table.text}, Pearson's correlation with DICE over operators: {values_text(values)}.",
+        "Five rows each: a correlation of five rows is hardly a number.",
+        share=ScanShare.of(flags, "correlations"),
     )
 
 
-@ALWAYS.statement(
-    "spearman-above-apj",
-    "Spearman's correlation is always higher than APJ.",
-    "section VI-A",
-)
+@on_networks(ALWAYS, "same-auc-varying-stability")
+def _(table: NetworkTable) -> ClaimJudgement:
+    auc, apj = _ranges(table, "auc"), _ranges(table, "apj")
+    flags, words = [], []
+    for setting in table.settings:
+        if setting in auc and setting in apj:
+            flags.append(apj[setting] > 2 * auc[setting])
+            words.append(f"{setting} AUC {auc[setting]:.2f}, APJ {apj[setting]:.2f}")
+    if not flags:
+        return _untested("no setting has several operators with an AUC")
+    return ClaimJudgement(
+        joint_verdict(flags),
+        f"{table.text}, ranges over operators: {'; '.join(words)}.",
+        share=_by_setting(flags),
+    )
+
+
+@ALWAYS.judge("spearman-above-apj")
 def _(run: StabilityRun) -> ClaimJudgement:
-    rows = [key for key in run.column("apj") if key in run.column("spearman")]
+    table = run.networks
+    rows = [key for key in table.column("apj") if key in table.column("spearman")]
     if not rows:
-        return ClaimJudgement(
-            None, f"Not tested: no row of {run.cells_text} has both scores.", is_tested=False
-        )
-    below, words = 0, []
+        return _untested(f"no row of {run.cells_text} has both scores")
+    words = []
     for key in rows:
-        network = run.networks[key]
+        network = table.rows[key]
         if network.spearman <= network.apj:
-            below += 1
             words.append(f"{', '.join(key)} {network.spearman:.2f} against {network.apj:.2f}")
     bags = total = 0
     for cell in run.cells.values():
@@ -371,32 +346,25 @@ def _(run: StabilityRun) -> ClaimJudgement:
         total += len(apj)
         bags += int((cell.per_bag("Spearman") <= apj).sum())
     examples = f" ({'; '.join(words)})" if words else ""
-    evidence = f"{run.networks_text} it is lower in {below} of {len(rows)} rows{examples}."
-    if not run.has_maps:
-        summary = TABLE_VI[XRAY]
-        names = [name for name, (apj, rank, _) in DESCRIBED_BAGS.items() if rank <= apj]
-        evidence += (
-            f" Table VI, X-Ray: {summary.scores[1][0]:.2f} against {summary.scores[0][0]:.2f}."
-            f" Bags that the text describes: {', '.join(names)}."
-        )
+    summary = TABLE_VI[XRAY]
+    names = [name for name, (apj, rank, _) in DESCRIBED_BAGS.items() if rank <= apj]
     note = ""
-    if below or bags:
+    if words or bags:
         note = (
             "Where models agree on what they call and on nothing else, the ranks of the "
             "background are noise, and Spearman is the lower one."
         )
     return ClaimJudgement(
-        not below and not bags,
-        f"{evidence} In {run.cells_text} it is lower on {bags} of {total} bags.",
+        not words and not bags,
+        f"{table.text} it is lower in {len(words)} of {len(rows)} rows{examples}, and on {bags} of "
+        f"{total} bags. The paper's own table VI, X-Ray: {summary.scores[1][0]:.2f} against "
+        f"{summary.scores[0][0]:.2f}; and bags that its text describes: {', '.join(names)}.",
         note,
+        share=ScanShare(len(rows) - len(words), len(rows), "rows"),
     )
 
 
-@CLAIMS.statement(
-    "apj-minimum-vanishes",
-    "The minimum of APJ is reached at low N, and negative scores converge to 0 for large N.",
-    "appendix A",
-)
+@CLAIMS.judge("apj-minimum-vanishes")
 def _(run: StabilityRun) -> ClaimJudgement:
     low = float(agreement_scores(n00=0, n01=LARGE / 2, n10=LARGE / 2, n11=0)["APJ"])
     two_calls = float(agreement_scores(n00=LARGE - 2, n01=1, n10=1, n11=0)["APJ"])
@@ -409,12 +377,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "derivatives",
-    "The derivative of APJ by n11 is (n01+n10)(n01+n00)(n10+n00) over the squared denominator, "
-    "and always positive; those of AJ by n11 and n00 are positive too.",
-    "appendix A",
-)
+@CLAIMS.judge("derivatives")
 def _(run: StabilityRun) -> ClaimJudgement:
     # Central differences need room on both sides, so no cell may be empty.
     tables = run.counting.tables[(run.counting.tables > 0).all(axis=1)]
@@ -443,12 +406,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "start-is-zero",
-    "With 50 instances of each kind APJ is 0, although half of the calls of each classifier are "
-    "agreed on.",
-    "appendix C",
-)
+@CLAIMS.judge("start-is-zero")
 def _(run: StabilityRun) -> ClaimJudgement:
     one = agreement_scores(*[START] * 4)
     return ClaimJudgement(
@@ -458,11 +416,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "green-line-falls",
-    "With positive agreement rising alike, APJ rises on the blue line and falls on the green one.",
-    "appendix C, figure 9",
-)
+@CLAIMS.judge("green-line-falls")
 def _(run: StabilityRun) -> ClaimJudgement:
     flags, words = [], []
     for name in ("APJ", "AJ"):
@@ -482,12 +436,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "dotted-lines-differ",
-    "With positive agreement fixed, APJ rises if disputed instances move to one side (black) and "
-    "falls if disputes grow at the cost of negative agreement (red).",
-    "appendix C, figure 9",
-)
+@CLAIMS.judge("dotted-lines-differ")
 def _(run: StabilityRun) -> ClaimJudgement:
     curves = lines()
     flags = [
@@ -501,12 +450,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "less-agreement-scores-higher",
-    "At the last step the black dotted line has less positive agreement than the green one, and a "
-    "higher score.",
-    "appendix C, table IX",
-)
+@CLAIMS.judge("less-agreement-scores-higher")
 def _(run: StabilityRun) -> ClaimJudgement:
     same = all(last_step(line) == counts for line, counts in LAST_STEPS.items())
     green, black = (agreement_scores(*LAST_STEPS[line]) for line in ("green", "black dotted"))

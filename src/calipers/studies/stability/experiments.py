@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiments of the study of stability, and the numbers that a run gives.
 
-`run_all` counts tables, analyses simulated families and, if a folder is passed, maps of networks;
-claims, figures and tables read the `StabilityRun`.
+`run_all` counts tables and analyses the maps of trained networks: those of the archive that ships,
+of a run that was kept, of networks trained now, or maps that the user brings. Claims, figures and
+tables read the `StabilityRun`. Networks are grouped by setting, which is a data set with or without
+known instances, and pooling operator.
 
 Counting gives all values that scores of two binary maps can take: every 2x2 table (n00, n01, n10,
 n11) of up to N instances is built, where n10 counts the instances that only the first model calls
@@ -13,9 +15,11 @@ variant (tau-a or tau-b, with or without midranks) matters more than the model d
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -28,9 +32,24 @@ from calipers.stability.analyse import stability
 from calipers.stability.answers import correlation
 from calipers.stability.result import StabilityResult
 from calipers.studies.framework import Progress, StudyOptions
-from calipers.studies.stability import data
-from calipers.studies.stability.data import TABLE_VII, Fold, NetworkMaps, read_maps
-from calipers.synthetic.bags import FAMILIES, demo_bags
+from calipers.studies.stability.archive import (
+    ARCHIVE,
+    BagSet,
+    NetworkArchive,
+    read_archive,
+    setting_name,
+    shipped_archive,
+    write_archive,
+)
+from calipers.studies.stability.data import NOR, TABLE_VII, NetworkMaps, read_maps
+from calipers.studies.stability.networks import (
+    CHESTS,
+    DIGITS,
+    QUICK,
+    NetworkSettings,
+    train_networks,
+)
+from calipers.synthetic.bags import demo_bags
 from calipers.synthetic.demo import stream
 
 MOST, QUICK_MOST = 24, 12  # instances of the largest tables
@@ -58,11 +77,12 @@ SIDE = 16
 CUT = 0.5  # cells below this show nothing
 SLIGHT = 0.2  # of the range is noise that every model has of its own
 
-Key = tuple[str, str]  # data set, operator
-BAGS, QUICK_BAGS = 80, 30  # positive bags of a family; as many negative ones
+Key = tuple[str, str]  # setting, operator
 REPLICATES, QUICK_REPLICATES = 1000, 200
 HARDNESS = (0.1, 1.0, 10.0, 100.0)  # r of LSE
-IDENTICAL, SCATTERED = "identical", "scattered"
+# The one simulated pair: the same lesions and bag scores, all models right or all equally wrong.
+PAIR = ("stable-good", "stable-wrong")
+PAIR_BAGS, QUICK_PAIR_BAGS = 80, 30
 
 
 def tables_of(n: int) -> F64:
@@ -278,6 +298,28 @@ class Network:
 
 
 @dataclass(frozen=True)
+class NetworkTable:
+    """Scores of networks by setting and operator: those of table VII, of a run or as printed."""
+
+    rows: Mapping[Key, Network]
+    text: str  # for the start of a sentence: "In this run"
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The settings, in order."""
+        return tuple(dict.fromkeys(setting for setting, _ in self.rows))
+
+    def column(self, name: str, setting: str | None = None) -> dict[Key, float]:
+        """Return one score of all networks that have it, of one setting or of all."""
+        values = {}
+        for key, network in self.rows.items():
+            value = getattr(network, name)
+            if setting in (None, key[0]) and not np.isnan(value):
+                values[key] = value
+        return values
+
+
+@dataclass(frozen=True)
 class StabilityRun:
     """The numbers of a run."""
 
@@ -285,111 +327,151 @@ class StabilityRun:
     ties: Ties
     rank_shifts: RankShifts
     soft: tuple[SoftMaximum, ...]
-    # stable-good, stable-wrong, unstable, identical, scattered
-    families: Mapping[str, StabilityResult]
-    cells: Mapping[
-        Key, StabilityResult
-    ]  # simulated families like those of the paper, or given maps
+    families: Mapping[str, StabilityResult]  # of `PAIR`
+    cells: Mapping[Key, StabilityResult]
     bags: Mapping[Key, Bags]  # of the cells
-    folds: Mapping[Key, tuple[Fold, ...]]  # of simulated families
-    maps: NetworkMaps | None
+    areas: Mapping[Key, F64]  # (models,) bag AUC; no entry without labels of two kinds
+    archive: NetworkArchive | None  # of our networks
+    maps: NetworkMaps | None  # that the user brings
 
     @property
     def has_maps(self) -> bool:
-        """Whether the cells are maps that the user passed, not simulated ones."""
+        """Whether the cells are maps that the user brings, not those of our networks."""
         return self.maps is not None
 
     @property
     def cells_text(self) -> str:
         """The kind of the cells, for sentences."""
-        return "the given maps" if self.has_maps else "the simulated families"
+        return "the given maps" if self.has_maps else "the trained networks"
 
     @cached_property
-    def networks(self) -> dict[Key, Network]:
-        """Trained networks: those of the given maps, or those that the paper prints."""
-        if self.has_maps:
-            return {key: _network(cell) for key, cell in self.cells.items()}
-        networks = {}
-        for key, row in TABLE_VII.items():
-            networks[key] = Network(row.apj[0], row.spearman[0], row.auc[0], row.dice[0])
-        return networks
+    def networks(self) -> NetworkTable:
+        """The networks of this run."""
+        rows = {}
+        for key, cell in self.cells.items():
+            auc = dice = np.nan
+            if key in self.areas:
+                auc = float(np.mean(self.areas[key]))
+            if cell.localized.has("DICE"):
+                dice = cell.localized.mean("DICE")
+            rows[key] = Network(cell["APJ"].value, cell["Spearman"].value, auc, dice)
+        return NetworkTable(rows, "In the given maps" if self.has_maps else "In this run")
 
     @property
-    def networks_text(self) -> str:
-        """The source of `networks`, for the start of a sentence."""
-        return "In the given maps" if self.has_maps else "In the printed table VII"
+    def settings(self) -> tuple[str, ...]:
+        """The settings, in order."""
+        return tuple(dict.fromkeys(setting for setting, _ in self.cells))
 
-    @property
-    def data_sets(self) -> tuple[str, ...]:
-        """The data sets of the networks."""
-        return tuple(dict.fromkeys(data for data, _ in self.networks))
+    def first_key(self, setting: str) -> Key:
+        """Return NOR of a setting, the operator of the paper's baseline, or its first one."""
+        if (setting, NOR) in self.cells:
+            return setting, NOR
+        return next(key for key in self.cells if key[0] == setting)
 
-    def column(self, name: str, data: str | None = None) -> dict[Key, float]:
-        """Return one score of all networks that have it, of one data set or of all."""
-        values = {}
-        for key, network in self.networks.items():
-            value = getattr(network, name)
-            if data in (None, key[0]) and not np.isnan(value):
-                values[key] = value
-        return values
+    def bag_set(self, setting: str) -> BagSet | None:
+        """Return what is known about the test bags of a setting of our networks."""
+        if self.archive is None:
+            return None
+        return self.archive.bags[setting.partition(",")[0]]
 
 
-def _network(cell: StabilityResult) -> Network:
-    auc = dice = np.nan
-    if cell.localized.has("AUC"):
-        auc = cell.localized.mean("AUC")
-    if cell.localized.has("DICE"):
-        dice = cell.localized.mean("DICE")
-    return Network(cell["APJ"].value, cell["Spearman"].value, auc, dice)
+def printed_networks() -> NetworkTable:
+    """Return the networks of the printed table VII."""
+    rows = {}
+    for key, row in TABLE_VII.items():
+        rows[key] = Network(row.apj[0], row.spearman[0], row.auc[0], row.dice[0])
+    return NetworkTable(rows, "In the printed table VII")
 
 
 def run_all(options: StudyOptions, progress: Progress) -> StabilityRun:
-    """Compute all numbers: scores, families, and the cells of table VII."""
-    n, replicates = (QUICK_BAGS, QUICK_REPLICATES) if options.quick else (BAGS, REPLICATES)
-    maps = None if options.data is None else read_maps(options.data)
-    # Given maps replace the simulated cells, not the families.
-    keys = list(maps.bags) if maps is not None else data.cells()
-    total, seed = len(FAMILIES) + 2 + len(keys), options.seed
-    kinds: dict[str, StabilityResult] = {}
-    for k, name in enumerate((*FAMILIES, IDENTICAL, SCATTERED)):
+    """Compute all numbers: scores, the simulated pair, and the cells of table VII."""
+    replicates = QUICK_REPLICATES if options.quick else REPLICATES
+    n, seed = QUICK_PAIR_BAGS if options.quick else PAIR_BAGS, options.seed
+    maps = archive = None
+    if options.data is not None and not options.train:
+        maps = read_maps(options.data)
+        sources: dict[Key, Bags] = dict(maps.bags)
+    else:
+        archive = _archive(options, progress)
+        sources = _trained_bags(archive)
+    total = len(PAIR) + len(sources)
+    families: dict[str, StabilityResult] = {}
+    for k, name in enumerate(PAIR):
         progress(f"family {name}", k, total)
-        kinds[name] = stability(_family(name, n, seed), replicates=replicates, seed=seed)
-    sources: dict[Key, Bags] = {}
+        bags = demo_bags(name, 2 * n, seed=seed)
+        families[name] = stability(bags, replicates=replicates, seed=seed)
     cells: dict[Key, StabilityResult] = {}
-    for k, key in enumerate(keys, start=len(kinds)):
+    for k, key in enumerate(sources, start=len(families)):
         progress(", ".join(key), k, total)
-        sources[key] = maps.bags[key] if maps is not None else data.simulate_bags(*key, n, seed)
         cells[key] = stability(sources[key], replicates=replicates, seed=seed)
     progress("scores", total, total)
-    folds: dict[Key, tuple[Fold, ...]] = {}
-    if maps is None:
-        for key in keys:
-            folds[key] = data.folds(*key, n, seed)
     return StabilityRun(
         counting=Counting(QUICK_MOST if options.quick else MOST),
         ties=ties(seed),
         rank_shifts=rank_shifts(),
         soft=tuple(soft_maximum(r, seed) for r in HARDNESS),
-        families=kinds,
+        families=families,
         cells=cells,
         bags=sources,
-        folds=folds,
+        areas=_areas(cells, archive),
+        archive=archive,
         maps=maps,
     )
 
 
-def _family(name: str, n: int, seed: int) -> Bags:
-    """Return n positive bags, and as many negative ones if the family has them."""
-    if name == SCATTERED:
-        return data.scattered_bags(n, seed)
-    if name == IDENTICAL:
-        return data.identical_bags(data.simulate_bags(*data.cells()[0], n, seed))
-    return demo_bags(name, 2 * n, seed=seed)
+def _archive(options: StudyOptions, progress: Progress) -> NetworkArchive:
+    """Return the maps of networks: trained now, kept from an earlier run, or those that ship."""
+    if not options.train:
+        return shipped_archive() if options.keep is None else read_archive(Path(options.keep))
+    settings = replace(QUICK if options.quick else NetworkSettings(), seed=options.seed)
+    if options.data is None and not options.quick:
+        # Without idx files there are the digits of scikit-learn, and chests, which are drawn.
+        settings = replace(settings, data_sets=(DIGITS, CHESTS))
+    command = ["calipers", "study", "stability", "--train", "--seed", str(options.seed)]
+    if options.data is not None:
+        command += ["--data", "IDX"]
+    if options.quick:
+        command.append("--quick")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary if options.keep is None else options.keep)
+        train_networks(settings, folder, options.data, progress)
+        write_archive(folder, folder / ARCHIVE, command)
+        return read_archive(folder)
+
+
+def _trained_bags(archive: NetworkArchive) -> dict[Key, Bags]:
+    sources: dict[Key, Bags] = {}
+    for data, supervision, operator in archive.maps:
+        key = (setting_name(data, supervision), operator)
+        sources[key] = archive.array_bags((data, supervision, operator))
+    return sources
+
+
+def _areas(cells: Mapping[Key, StabilityResult], archive: NetworkArchive | None) -> dict[Key, F64]:
+    """Return the bag AUC of the models of every cell that has one."""
+    areas: dict[Key, F64] = {}
+    if archive is not None:
+        for data, supervision, operator in archive.maps:
+            key = (setting_name(data, supervision), operator)
+            areas[key] = archive.areas((data, supervision, operator))
+        return areas
+    for key, cell in cells.items():
+        if cell.localized.has("AUC"):
+            areas[key] = cell.localized.of_models("AUC")
+    return areas
 
 
 def column_correlation(one: F64, other: F64, method: str = "pearson") -> float:
     """Return the correlation of two columns over the rows in which both are defined."""
     return correlation(np.asarray(one, np.float64), np.asarray(other, np.float64), method)
+
+
+def mean_and_sd(values: F64) -> tuple[float, float]:
+    """Return mean and standard deviation (ddof 0) of what is defined; NaN if nothing is."""
+    defined = values[~np.isnan(values)]
+    if not len(defined):
+        return float("nan"), float("nan")
+    return float(defined.mean()), float(defined.std())
 
 
 def values_text(values: Mapping[str, float], digits: int = 2) -> str:

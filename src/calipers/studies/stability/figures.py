@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from calipers.arrays import F64
+from calipers.arrays import F64, Flags
 from calipers.show.figures import Axis, Bars, Curves, Dots, Figure, HeatMap, Line, Scatter
 from calipers.stability.result import StabilityResult
 from calipers.studies.anomaly.figures import picture
 from calipers.studies.framework import StudyFigure
+from calipers.studies.stability.claims_maps import GOOD_DICE, LOW_STABILITY
 from calipers.studies.stability.data import TABLE_VII
 from calipers.studies.stability.experiments import (
     MOVES,
+    PAIR,
     SCORES,
     STEP,
     STEPS,
@@ -27,7 +29,7 @@ from calipers.studies.stability.experiments import (
     column_correlation,
     lines,
 )
-from calipers.synthetic.bags import FAMILIES
+from calipers.studies.stability.networks import CHESTS, KNOWN, UNKNOWN
 
 # Slots of the theme with the colours and strokes of figure 9: solid blue, solid green, dotted
 # black, dotted red.
@@ -46,43 +48,115 @@ SHORT = ("both, added", "neither, added", "one to both", "neither to both", "one
 
 def study_figures(run: StabilityRun) -> tuple[StudyFigure, ...]:
     """Return all figures, in the order of the paper."""
+    counts = figure_2(run)
     return (
+        *(() if counts is None else (counts,)),
         _limits(run),
         _ties(run),
         _scores(run),
         _thresholds(run),
         figure_5(run),
         *_against_dice(run),
-        _families(run),
+        _pair(run),
         _against_auc(run),
         _figure_9(),
     )
 
 
+def figure_2(run: StabilityRun) -> StudyFigure | None:
+    """Return how TP, FP and FN come from a map: the bag of median DICE of the last setting."""
+    for setting in reversed(run.settings):
+        key = run.first_key(setting)
+        cell = run.cells[key]
+        if len(cell.localized.places):
+            break
+    else:
+        return None
+    dice = cell.localized.per_bag("DICE")[0]
+    name = cell.localized.ids[int(np.argsort(dice)[len(dice) // 2])]
+    bag = run.bags[key][run.bags[key].ids.index(name)]
+    if len(bag.shape) != 2 or bag.instances is None:
+        return None
+    values = bag.values[0].reshape(bag.shape)
+    calls, labels = values >= cell.threshold, bag.instances.reshape(bag.shape)
+    kinds = calls + 2 * labels  # 0, FP 1, FN 2, TP 3
+    n_tp, n_fp, n_fn = (int((kinds == kind).sum()) for kind in (3, 1, 2))
+    panels = (
+        _grid("(a) probabilities", values, ""),
+        _grid("(b) calls at 0.5", calls, "x"),
+        _grid("(c, d) reference", labels, "x"),
+        _grid("(e) TP, FP and FN", np.array([0.0, 0.35, 0.5, 1.0])[kinds], "", kinds),
+    )
+    score = 2 * n_tp / (2 * n_tp + n_fp + n_fn)
+    caption = (
+        f"Bag {name} of {setting}, {key[1]}, the first of {len(cell.models)} models. TP {n_tp}, "
+        f"FP {n_fp}, FN {n_fn}: DICE = 2 TP / (2 TP + FP + FN) = {score:.2f}, Jaccard index "
+        f"{n_tp / (n_tp + n_fp + n_fn):.2f}. The reference is a box; an instance that it overlaps "
+        "is positive, so (c) and (d) are one panel."
+    )
+    title = "Every instance is a hit, a false alarm, a miss or nothing"
+    return StudyFigure("figure-2", title, caption, panels, rows=(2, 2))
+
+
+def _grid(title: str, values: Any, mark: str, kinds: Any = None) -> HeatMap:
+    """Return a map as a table of colours, with a mark or the kind in the cells that count."""
+    words = []
+    for r, row in enumerate(np.asarray(values, np.float64)):
+        texts = []
+        for c, value in enumerate(row):
+            text = mark if mark and value else ""
+            if kinds is not None:
+                text = ("", "FP", "FN", "TP")[kinds[r, c]]
+            texts.append(text)
+        words.append(tuple(texts))
+    names = tuple(str(k + 1) for k in range(len(words)))
+    columns = tuple(str(k + 1) for k in range(len(words[0])))
+    x, y = Axis("column", names=columns), Axis("row", names=names)
+    return HeatMap(
+        title, x, y, np.asarray(values, np.float64), "value", 0.0, 1.0, words=tuple(words)
+    )
+
+
 def figure_5(run: StabilityRun) -> StudyFigure:
-    """Return the most stable and a median bag of the first operator of every data set."""
+    """Return the most stable and a median bag of every setting, and unstable but good ones."""
     panels: list[Figure] = []
-    for data in dict.fromkeys(key[0] for key in run.cells):
-        key = next(key for key in run.cells if key[0] == data)
+    for setting in _shown_settings(run):
+        key = run.first_key(setting)
         for words, place in _example_bags(run.cells[key]).items():
             panels += _bag_panels(run, key, words, place)
     caption = (
-        f"Bags of {run.cells_text}, the first pooling operator of each data set. Pictures (maps "
-        "of two axes): colour is the share of models that call an instance; white outlines are "
-        "references that most models hit somewhere, dotted yellow ones are missed, dashed orange "
-        "outlines are false alarms of most models. Bars: instances by the number of models that "
-        "call them; perfectly stable models have only the first and the last bar."
+        f"Bags of {run.cells_text}, NOR or the first pooling operator of each setting, learned "
+        "from bag labels only where there are both ways. Pictures: colour is the share of models "
+        "that call an instance; white outlines are references that most models hit somewhere, "
+        "dotted yellow ones are missed, dashed orange outlines are false alarms of most models. "
+        "Bars: instances by the number of models that call them; perfectly stable models have only "
+        "the first and the last bar."
     )
     title = "Stable bags have instances that none or all models call"
     return StudyFigure("figure-5", title, caption, tuple(panels), rows=(4,) * -(-len(panels) // 4))
 
 
+def _shown_settings(run: StabilityRun) -> list[str]:
+    """Return the settings without known instances, or all of given maps."""
+    plain = [setting for setting in run.settings if not setting.endswith(KNOWN)]
+    return plain or list(run.settings)
+
+
 def _example_bags(cell: StabilityResult) -> dict[str, int]:
-    """Return the indices of the most stable bag and of the median one."""
+    """Return the most stable bag, the median one, and the least stable of those that are well
+    localized.
+    """
     order = cell.ranked("APJ")
     if not len(order):
         return {}
-    return {"most stable": int(order[-1]), "middle": int(order[len(order) // 2])}
+    bags = {"most stable": int(order[-1]), "middle": int(order[len(order) // 2])}
+    if len(cell.localized.places):
+        dice = dict(zip(cell.localized.places.tolist(), cell.localized.per_bag("DICE")[0]))
+        good = [int(i) for i in order if dice.get(int(i), 0.0) >= GOOD_DICE]
+        # As figure 5b; many settings have no such bag.
+        if good and cell.per_bag("APJ")[good[0]] < LOW_STABILITY:
+            bags["well localized, unstable"] = good[0]
+    return bags
 
 
 def _bag_panels(run: StabilityRun, key: Key, words: str, place: int) -> list[Figure]:
@@ -225,69 +299,95 @@ def _sweep(name: str, result: StabilityResult, slot: int) -> Line:
 
 
 def _thresholds(run: StabilityRun) -> StudyFigure:
-    first = tuple(_sweep(name, run.families[name], slot) for slot, name in enumerate(FAMILIES))
     x, y = Axis("threshold"), Axis("APJ")
-    panels: list[Figure] = [Curves("Families that differ in place only", x, y, first)]
-    for data in dict.fromkeys(key[0] for key in run.cells):
+    panels: list[Figure] = []
+    for setting in run.settings:
         sweeps: list[Line] = []
-        for (data_set, operator), cell in run.cells.items():
-            if data_set == data:
+        for (own, operator), cell in run.cells.items():
+            if own == setting:
                 sweeps.append(_sweep(operator, cell, len(sweeps)))
-        name = data if run.has_maps else f"Like {data}"
-        panels.append(Curves(name, x, y, tuple(sweeps)))
+        panels.append(Curves(setting, x, y, tuple(sweeps)))
     caption = (
         "Mean APJ over positive bags, bands are 95 % intervals by resampling bags; "
         f"{run.cells_text}. The paper reports a steady decrease and prints no numbers (section "
         "IV-G)."
     )
-    title = (
-        "Stability falls with the threshold where the background is dark, and peaks in between "
-        "where it is not"
-    )
-    title = "Stability over thresholds" if run.has_maps else title
-    return StudyFigure(
-        "figure-threshold",
-        title,
-        caption,
-        tuple(panels),
-        rows=(2,) * -(-len(panels) // 2),
-    )
+    return StudyFigure("figure-threshold", "Stability over thresholds", caption, tuple(panels))
 
 
 def _against_dice(run: StabilityRun) -> list[StudyFigure]:
-    """Return figures 6 and 7: stability against DICE, bag by bag, of data sets with annotations."""
-    from calipers.studies.stability.claims_maps import annotated_cells
+    """Return figures 6 and 7: stability against DICE, bag by bag.
 
+    Of our networks, canvases are figure 6 and chests, some of which are of low quality, figure 7.
+    """
+    settings = []
+    for setting in run.settings:
+        if len(run.cells[run.first_key(setting)].localized.places):
+            settings.append(setting)
+    groups = {"figure-6": settings[:1], "figure-7": settings[1:]}
+    if not run.has_maps:
+        poor = [setting for setting in settings if setting.startswith(CHESTS)]
+        groups = {
+            "figure-6": [setting for setting in settings if setting not in poor],
+            "figure-7": poor,
+        }
     figures = []
-    for k, (data, cell) in enumerate(annotated_cells(run).items()):
-        panels = tuple(_dice_panel(cell, name) for name in STABILITIES)
-        dice = cell.localized.per_bag("DICE")[0]
-        r = []
-        for score in STABILITIES:
-            r.append(column_correlation(cell.per_bag(score)[cell.localized.places], dice))
-        name, source = data, data
-        if not run.has_maps:
-            name, source = f"Like {data}", f"the simulated family like {data}, NOR"
-        caption = (
-            f"{len(cell.localized.places)} annotated positive bags of {source}; bars are standard "
-            "deviations of DICE over models. Bags without a score are left out."
-        )
-        title = f"{name}: correlation with DICE is {r[0]:.2f} for APJ and {r[1]:.2f} for Spearman"
-        number = f"figure-{6 + k}" if k < 2 else f"figure-7-{k}"
-        figures.append(StudyFigure(number, title, caption, panels, rows=(2,)))
+    for name, members in groups.items():
+        if members:
+            figures.append(_dice_figure(run, name, members))
     return figures
 
 
-def _dice_panel(cell: StabilityResult, name: str) -> Scatter:
-    dots = _dice_dots(cell, name, name, 0)
-    return Scatter(name, Axis(name), Axis("DICE", 0.0, 1.0), (dots,))
+def _dice_figure(run: StabilityRun, name: str, settings: list[str]) -> StudyFigure:
+    panels: list[Figure] = []
+    correlations: dict[str, list[float]] = {score: [] for score in STABILITIES}
+    n = 0
+    for setting in settings:
+        cell = run.cells[run.first_key(setting)]
+        dice = cell.localized.per_bag("DICE")[0]
+        n += len(dice)
+        for score in STABILITIES:
+            panels.append(_dice_panel(run, setting, score))
+            r = column_correlation(cell.per_bag(score)[cell.localized.places], dice)
+            correlations[score].append(r)
+    caption = (
+        f"{n} annotated positive bags of {run.cells_text}, NOR or the first operator; bars are "
+        "standard deviations of DICE over models. Bags without a score are left out."
+    )
+    words = []
+    for score, values in correlations.items():
+        defined = [value for value in values if not np.isnan(value)]
+        if defined:
+            ends = dict.fromkeys(f"{value:.2f}" for value in (min(defined), max(defined)))
+            words.append(f"{' to '.join(ends)} for {score}")
+    kinds = " and ".join(dict.fromkeys(setting.partition(",")[0] for setting in settings))
+    finding = f"correlation with DICE is {' and '.join(words)}" if words else "no scores"
+    title = f"{kinds[:1].upper()}{kinds[1:]}: {finding}"
+    return StudyFigure(name, title, caption, tuple(panels), rows=(2,) * -(-len(panels) // 2))
 
 
-def _dice_dots(cell: StabilityResult, score: str, title: str, slot: int) -> Dots:
-    """Return a score and DICE of the annotated bags that have the score."""
+def _dice_panel(run: StabilityRun, setting: str, name: str) -> Scatter:
+    cell, known = run.cells[run.first_key(setting)], run.bag_set(setting)
+    y = Axis("DICE", 0.0, 1.0)
+    if known is None or not known.poor.any():
+        dots = _dice_dots(cell, name, name, 0)
+        return Scatter(f"{setting}: {name}", Axis(name), y, (dots,))
+    kinds = {"usual pictures": ~known.poor, "low quality": known.poor}
+    series = []
+    for slot, (words, chosen) in enumerate(kinds.items()):
+        series.append(_dice_dots(cell, name, words, slot, chosen))
+    return Scatter(f"{setting}: {name}", Axis(name), y, tuple(series))
+
+
+def _dice_dots(
+    cell: StabilityResult, score: str, title: str, slot: int, chosen: Flags | None = None
+) -> Dots:
+    """Return a score and DICE of the annotated bags that have the score, or of some of them."""
     stable = cell.per_bag(score)[cell.localized.places]
     mean, sd = cell.localized.per_bag("DICE")
     defined = ~np.isnan(stable)
+    if chosen is not None:
+        defined &= chosen[cell.localized.places]
     return _bars(title, stable[defined], mean[defined], sd[defined], slot)
 
 
@@ -297,58 +397,59 @@ def _bars(name: str, x: F64, y: F64, sd: F64, slot: int) -> Dots:
     )
 
 
-def _families(run: StabilityRun) -> StudyFigure:
-    """Return the three families that differ in place only."""
+def _pair(run: StabilityRun) -> StudyFigure:
+    """Return the two simulated families that differ in place only."""
     dots = []
-    for slot, name in enumerate(FAMILIES):
+    for slot, name in enumerate(PAIR):
         dots.append(_dice_dots(run.families[name], "APJ", name, slot))
     panel = Scatter("DICE against APJ", Axis("APJ"), Axis("DICE", 0.0, 1.0), tuple(dots))
-    area = [run.families[name].localized.mean("AUC") for name in FAMILIES]
+    area = run.families[PAIR[0]].localized.mean("AUC")
     caption = (
-        f"Three simulated families on the same {len(dots[0].x)} positive bags with the same "
-        f"scores of whole bags (AUC {area[0]:.2f}): all models mark the lesion, all mark the same "
-        "other place, or each marks its own. Bars: standard deviation of DICE over models."
+        f"Two simulated families on the same {len(dots[0].x)} positive bags with the same scores "
+        f"of whole bags (AUC {area:.2f}), made to explain the score: all models mark the lesion, "
+        "or all mark the same other place. Bars: standard deviation of DICE over models."
     )
     return StudyFigure(
-        "figure-families",
-        "Stable models can be wrong; unstable ones cannot all be right",
-        caption,
-        (panel,),
-        rows=(1,),
+        "figure-families", "Stable models can be wrong: made data", caption, (panel,), rows=(1,)
     )
 
 
 def _against_auc(run: StabilityRun) -> StudyFigure:
     """Return figure 8: stability against bag AUC, from this run and as printed."""
-    panels = [_auc_panel(run, name) for name in STABILITIES]
+    groups = {"given maps": list(run.settings)}
     if not run.has_maps:
-        panels += [_printed_panel(name) for name in STABILITIES]
-    title = "Bag AUC is high everywhere, stability is not"
-    source = "Simulated families (above) and table VII as printed (below)"
-    over = "models (above) and folds (below)"
-    if run.has_maps:
-        title, source, over = "Stability against bag AUC", "Given maps", "models"
+        groups = {
+            UNKNOWN: [setting for setting in run.settings if not setting.endswith(KNOWN)],
+            KNOWN: [setting for setting in run.settings if setting.endswith(KNOWN)],
+        }
+    panels: list[Figure] = []
+    for words, settings in groups.items():
+        if settings:
+            panels += [_auc_panel(run, settings, name, words) for name in STABILITIES]
+    panels += [_printed_panel(name) for name in STABILITIES]
     caption = (
-        f"{source}, one point per pooling operator. Bars: standard deviations, of stability over "
-        f"bags, of AUC over {over}."
+        f"{run.cells_text.capitalize()}, one point per pooling operator, and table VII as printed "
+        "(last row). Bars: standard deviations, of stability over bags, of AUC over models, or, as "
+        "printed, over folds."
     )
+    title = "Stability against bag AUC"
     return StudyFigure("figure-8", title, caption, tuple(panels), rows=(2,) * (len(panels) // 2))
 
 
-def _auc_panel(run: StabilityRun, name: str) -> Scatter:
+def _auc_panel(run: StabilityRun, settings: list[str], name: str, words: str) -> Scatter:
     dots = []
-    for slot, data in enumerate(dict.fromkeys(key[0] for key in run.cells)):
+    for slot, setting in enumerate(settings):
         operators, stable, area = [], [], []
-        for (data_set, operator), cell in run.cells.items():
-            if data_set == data and cell.localized.has("AUC"):
+        for (own, operator), cell in run.cells.items():
+            if own == setting and (own, operator) in run.areas:
                 operators.append(operator)
                 stable.append((cell[name].value, cell.sd(name)))
-                area.append((cell.localized.mean("AUC"), cell.localized.sd("AUC")))
-        # Mean and standard deviation in the columns, also for a data set without an AUC.
+                values = run.areas[own, operator]
+                area.append((values.mean(), values.std()))
+        # Mean and standard deviation in the columns, also for a setting without an AUC.
         x, y = np.array(stable).reshape(-1, 2).T, np.array(area).reshape(-1, 2).T
-        dots.append(_crosses(data, x, y, tuple(operators), slot))
-    source = "given" if run.has_maps else "simulated"
-    return Scatter(f"{name}, {source}", Axis(name), Axis("bag AUC"), tuple(dots))
+        dots.append(_crosses(setting.partition(",")[0], x, y, tuple(operators), slot))
+    return Scatter(f"{name}, {words}", Axis(name), Axis("bag AUC"), tuple(dots))
 
 
 def _printed_panel(name: str) -> Scatter:

@@ -45,12 +45,12 @@ from calipers.synthetic.demo import (
     place,
     stream,
 )
-from calipers.training.canvases import Canvases
-from calipers.training.data import TrainingImages, open_images
-from calipers.training.splits import random_of, subset
+from calipers.training.datasets.canvases import Canvases
+from calipers.training.datasets.splits import random_of, subset
+from calipers.training.datasets.training_images import TrainingImages, open_images
 
 if TYPE_CHECKING:
-    from calipers.training.frames import Frames
+    from calipers.training.datasets.frames import Frames
     from calipers.training.training_plan import TrainingPlan
 
 DIGITS, CLOTHES, CHESTS = "digits", "clothes", "chests"
@@ -234,7 +234,7 @@ def _inputs(source: str | Path | None) -> list[str]:
 
 
 def _prepared(settings: NetworkSettings, data: str, source: str | Path | None) -> Frames:
-    from calipers.training.frames import prepare
+    from calipers.training.datasets.frames import prepare
 
     if data == CHESTS:
         return prepare(chest_images(settings), settings.side)

