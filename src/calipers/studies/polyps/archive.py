@@ -72,7 +72,7 @@ def write_archive(
     for k, table in enumerate(cohort.models.values()):
         places = np.round(np.clip(table.boxes * STEP, 0, TOP)).astype(np.uint16)
         # What leaves the picture, or is thinner than a step, has no area here.
-        has_area = (places[:, 2:] > places[:, :2]).all(axis=1)
+        has_area = np.asarray((places[:, 2:] > places[:, :2]).all(axis=1))
         best = np.zeros(len(table), np.bool_)
         for i in range(cohort.n_images):
             rows = np.arange(table.offsets[i], table.offsets[i + 1])
