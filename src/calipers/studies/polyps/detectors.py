@@ -2,8 +2,8 @@
 """Trains the detectors of the study on drawn frames, and packs what they predicted.
 
 `train_detectors` draws frames, trains three ensembles with `calipers.training`, lets them predict
-on the six centres and writes one archive (`polyp_archive`). It can be interrupted: what is done in its
-folder is not done again. It needs the extra ``train``; reading the archive does not.
+on the six centres and writes one archive (`polyp_archive`). It can be interrupted: what is done in
+its folder is not done again. It needs the extra ``train``; reading the archive does not.
 
 - ``ensemble``: six members by the recipe of EndoCV 2022, two of four folds x light augmentation,
   heavy augmentation, and further data; 96 pixels.
