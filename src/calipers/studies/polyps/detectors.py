@@ -140,7 +140,6 @@ def _model_record(kind: DetectorKind, model: Any) -> dict[str, Any]:
         "epochs": model.epochs,
         "loss": round(model.loss, 5),
         "AP50 of the other fold": model.validation,
-        "seconds": model.seconds,
         "identity": model.identity,
     }
 
