@@ -32,6 +32,7 @@ from calipers.studies.rodeo.experiments import HEAD, MEAN_AP, RODEO
 VINDR = "vinbigdata-train.csv.gz"
 NO_FINDING = "No finding"
 IN_ORDER = "mAP in input order"
+WITH_INTERVALS = ("RoDeO", MEAN_AP, IN_ORDER)
 N_READERS = 3
 QUICK_IMAGES = 300
 MISSING = (
@@ -144,6 +145,11 @@ def reader_protocol(replicates: int) -> Protocol:
 def reader_table(cohorts: Mapping[str, Cohort], *, seed: int, quick: bool) -> Table:
     """Return RoDeO and mAP of all readers, with intervals, and whether they agree on the order."""
     names = (*RODEO, MEAN_AP, IN_ORDER)
+    columns = ["reference", "reader"]
+    for name in names:
+        columns.append(name)
+        if name in WITH_INTERVALS:
+            columns += [f"{name} low", f"{name} high"]
     rows: list[tuple[Cell, ...]] = []
     orders = []
     for reference, cohort in cohorts.items():
@@ -153,11 +159,17 @@ def reader_table(cohorts: Mapping[str, Cohort], *, seed: int, quick: bool) -> Ta
             if row.label is None:
                 estimates[row.model, row.metric] = row.estimate
         best = {}
-        for name in ("RoDeO", MEAN_AP, IN_ORDER):
+        for name in WITH_INTERVALS:
             values = {reader: estimates[reader, name].value for reader in cohort.models}
             best[name] = max(values, key=values.__getitem__)
         for reader in cohort.models:
-            rows.append((reference, reader, *(estimates[reader, name] for name in names)))
+            cells: list[Cell] = [reference, reader]
+            for name in names:
+                estimate = estimates[reader, name]
+                cells.append(estimate.value)
+                if name in WITH_INTERVALS:
+                    cells += [estimate.low, estimate.high]
+            rows.append(tuple(cells))
         words = ", ".join(f"{reader} by {name}" for name, reader in best.items())
         orders.append(f"against {reference} {words}")
     first = next(iter(cohorts.values()))
@@ -168,7 +180,7 @@ def reader_table(cohorts: Mapping[str, Cohort], *, seed: int, quick: bool) -> Ta
         "reference does scores high."
     )
     return Table(
-        ("reference", "reader", *names),
+        tuple(columns),
         tuple(rows),
         name="table-1-readers",
         title="As table 1, for radiologists against each other",

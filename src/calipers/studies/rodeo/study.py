@@ -96,7 +96,7 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
     for k, model in enumerate(data.cohort.models, start=1):
         model_tables.append(model_table(data.cohort, f"table-1-{k}", model))
     vindr = vindr_table()
-    methods = METHODS
+    methods: tuple[str, ...] = METHODS
     if vindr is None:
         methods = (*METHODS, MISSING)
     else:

@@ -274,14 +274,14 @@ def _(run: StabilityRun) -> ClaimJudgement:
     flags, words = [], []
     for setting, poor in _poor_bags(run).items():
         key = run.first_key(setting)
-        known = run.bag_set(setting)
-        if known is None:
+        bag_set = run.bag_set(setting)
+        if bag_set is None:
             continue
         shares, touches = [], []
         for place in np.flatnonzero(poor).tolist():
             bag = run.bags[key][place]
             calls = (bag.values >= run.cells[key].threshold).reshape(-1, *bag.shape)
-            inside = known.inside[place]
+            inside = bag_set.inside[place]
             shares.append(calls[:, inside].mean())
             touches.append(calls[:, ~inside].any(axis=1).mean())
         flags += [float(np.mean(shares)) >= 0.5, float(np.mean(touches)) >= 0.5]
@@ -298,9 +298,9 @@ def _poor_bags(run: StabilityRun) -> dict[str, Flags]:
     """Return, for every setting of the chests, which positive bags are of low quality."""
     result = {}
     for setting in run.settings:
-        known = run.bag_set(setting)
-        if known is not None and setting.startswith(CHESTS):
-            result[setting] = known.poor
+        bag_set = run.bag_set(setting)
+        if bag_set is not None and setting.startswith(CHESTS):
+            result[setting] = bag_set.poor
     return result
 
 
@@ -312,9 +312,9 @@ def _no_poor(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-def _gap(values: F64, chosen: Flags) -> tuple[float, float]:
+def _gap(values: F64, selection: Flags) -> tuple[float, float]:
     """Return the difference of two means and its standard error."""
-    parts = [values[chosen & ~np.isnan(values)], values[~chosen & ~np.isnan(values)]]
+    parts = [values[selection & ~np.isnan(values)], values[~selection & ~np.isnan(values)]]
     if min(map(len, parts)) < 2:
         return float("nan"), float("nan")
     errors = [part.std(ddof=1) / np.sqrt(len(part)) for part in parts]

@@ -367,27 +367,27 @@ def _dice_figure(run: StabilityRun, name: str, settings: list[str]) -> StudyFigu
 
 
 def _dice_panel(run: StabilityRun, setting: str, name: str) -> Scatter:
-    cell, known = run.cells[run.first_key(setting)], run.bag_set(setting)
+    cell, bag_set = run.cells[run.first_key(setting)], run.bag_set(setting)
     y = Axis("DICE", 0.0, 1.0)
-    if known is None or not known.poor.any():
+    if bag_set is None or not bag_set.poor.any():
         dots = _dice_dots(cell, name, name, 0)
         return Scatter(f"{setting}: {name}", Axis(name), y, (dots,))
-    kinds = {"usual pictures": ~known.poor, "low quality": known.poor}
+    kinds = {"usual pictures": ~bag_set.poor, "low quality": bag_set.poor}
     series = []
-    for slot, (words, chosen) in enumerate(kinds.items()):
-        series.append(_dice_dots(cell, name, words, slot, chosen))
+    for slot, (words, selection) in enumerate(kinds.items()):
+        series.append(_dice_dots(cell, name, words, slot, selection))
     return Scatter(f"{setting}: {name}", Axis(name), y, tuple(series))
 
 
 def _dice_dots(
-    cell: StabilityResult, score: str, title: str, slot: int, chosen: Flags | None = None
+    cell: StabilityResult, score: str, title: str, slot: int, selection: Flags | None = None
 ) -> Dots:
     """Return a score and DICE of the annotated bags that have the score, or of some of them."""
     stable = cell.per_bag(score)[cell.localized.places]
     mean, sd = cell.localized.per_bag("DICE")
     defined = ~np.isnan(stable)
-    if chosen is not None:
-        defined &= chosen[cell.localized.places]
+    if selection is not None:
+        defined &= selection[cell.localized.places]
     return _bars(title, stable[defined], mean[defined], sd[defined], slot)
 
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.random import Generator
 
-from calipers.arrays import F32, F64, I64, U8, Flags
+from calipers.arrays import F64, I64, U8, Flags
 from calipers.errors import InputError, UsageError
 from calipers.results.files import sha256_of, write_atomically
 from calipers.studies.stability.data import LSE_ONE, LSE_SMALL, MAX, MEAN, NOR
@@ -131,14 +131,6 @@ QUICK = NetworkSettings(
 )
 
 
-@dataclass(frozen=True)
-class ModelMaps:
-    """What one network says of the test bags."""
-
-    maps: F32  # (bags, grid, grid) probabilities
-    odds: F64  # (bags,) log odds of the whole bag
-
-
 def train_networks(
     settings: NetworkSettings, folder: Path, source: str | Path | None, progress: Say
 ) -> None:
@@ -155,18 +147,18 @@ def train_networks(
     _write_record(settings, folder, source)
     total = len(settings.cells()) * settings.subsets
     frames_of: dict[str, Frames] = {}
-    done = 0
+    n_finished = 0
     for data, supervision, operator in settings.cells():
         for k in range(settings.subsets):
             path = model_path(folder, data, supervision, operator, k)
             if not path.exists():
-                progress(f"{data}, {operator}, {supervision}", done, total)
+                progress(f"{data}, {operator}, {supervision}", n_finished, total)
                 if data not in frames_of:
                     # Cells come data set by data set: one set of pictures is held at a time.
                     frames_of = {data: _prepared(settings, data, source)}
                     _write_bags(folder, data, frames_of[data])
                 _train_one(settings, frames_of[data], (supervision, operator), k, path)
-            done += 1
+            n_finished += 1
 
 
 def model_path(folder: Path, data: str, supervision: str, operator: str, k: int) -> Path:

@@ -62,7 +62,7 @@ LIMITS = {
 
 def study_tables(run: StabilityRun) -> tuple[Table, ...]:
     """Return all tables, in the order of the paper."""
-    known = _supervision(run)
+    supervision = _supervision(run)
     return (
         _limits(run),
         _moves(run),
@@ -72,7 +72,7 @@ def study_tables(run: StabilityRun) -> tuple[Table, ...]:
         _annotated(run),
         _operators(run),
         _split(run),
-        *(() if known is None else (known,)),
+        *(() if supervision is None else (supervision,)),
         _last_steps(),
         _misprints(run),
     )
