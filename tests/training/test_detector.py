@@ -173,3 +173,16 @@ def test_copy_paste_and_mix_up_bring_both():
     assert brightness(pasted) == 1
     empty = BoxedFrame(second.pixels, np.zeros((0, 4)), np.zeros(0, np.int64))
     assert augment.copy_paste(first, empty, np.random.default_rng(0)) is first
+
+
+def test_a_wider_detector_has_more_channels_and_the_usual_one_is_as_before() -> None:
+    plan = TrainingPlan.load("canvases-detector")
+    sizes = {}
+    for width in (32, 64):
+        network = DetectorNetwork(plan.changed(width=width), 3, 1)
+        sizes[width] = sum(one.numel() for one in network.parameters())
+        logits, corners, places = network(torch.zeros(1, 3, 64, 64))
+        assert logits.shape[1] == corners.shape[1] == len(places.strides)
+    # The channels before the pyramid are 16, 32 and 48 for a width of 64.
+    assert network.stages[0][2][0].out_channels == 48
+    assert sizes[64] > 3 * sizes[32]

@@ -367,6 +367,7 @@ def study(name: str | None, **options: Any) -> None:
     calipers study stability --data maps -o stability-study
     calipers study stability --train --quick --keep networks -o stability-study
     calipers study monitors -o monitors-study
+    calipers study polyps --data centres -o polyps-study
     """
     from calipers.studies.framework import run_study
 

@@ -31,8 +31,9 @@ from typing import Any, Generic, Literal, TypeVar
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.resampling import check_seed
 from calipers.results.document import Document, linked
+from calipers.results.estimate import Estimate
 from calipers.show.figures import Figure
-from calipers.show.table import Cell, Table
+from calipers.show.table import Amount, Cell, Table
 from calipers.studies.claim_rules import ClaimRules, Statement, rule_files
 from calipers.studies.open_choices import ScanShare
 
@@ -67,6 +68,10 @@ STUDIES: Mapping[str, tuple[str, str]] = {
     "monitors": (
         "calipers.studies.monitors.study:STUDY",
         "whether OOD labels rank runtime monitors as failures do (2025)",
+    ),
+    "polyps": (
+        "calipers.studies.polyps.study:STUDY",
+        "how polyp detection varies with centre, size, criterion and threshold (2023)",
     ),
 }
 
@@ -378,7 +383,9 @@ def _columns(table: Table) -> dict[str, Any]:
     return {"columns": list(table.columns), "rows": rows}
 
 
-def _json_cell(cell: Cell) -> Cell:
+def _json_cell(cell: Cell) -> Any:
+    if isinstance(cell, Amount | Estimate):
+        return {name: _json_cell(getattr(cell, name)) for name in ("value", "low", "high")}
     if isinstance(cell, float) and not math.isfinite(cell):
         return None
     return cell

@@ -36,7 +36,7 @@ from calipers.training.members import Member
 from calipers.training.models import AVERAGE, LearningModel
 from calipers.training.training_plan import TrainingPlan
 
-WIDTH = 64  # channels of the pyramid
+STEM = (0.25, 0.5, 0.75)  # channels before the pyramid, as shares of its width
 GROUPS = 8  # of channels that are normalised together
 LARGE = 128  # from this side on the first level has stride 8 instead of 4
 RADIUS = 1.5  # strides around the centre of a box that learn it
@@ -82,14 +82,19 @@ class DetectorNetwork(nn.Module):
         super().__init__()
         self.strides = (8, 16, 32) if plan.side > LARGE else (4, 8, 16)
         self.dropout = plan.dropout
-        first = _block(channels, 16)
-        steps = [nn.Sequential(first, _block(16, 32, 2), _block(32, 48, self.strides[0] // 2))]
-        steps += [_block(48, WIDTH, 2), _block(WIDTH, WIDTH, 2)]
+        width = plan.width
+        one, two, three = (round(share * width) for share in STEM)
+        stem = nn.Sequential(
+            _block(channels, one),
+            _block(one, two, 2),
+            _block(two, three, self.strides[0] // 2),
+        )
+        steps = [stem, _block(three, width, 2), _block(width, width, 2)]
         self.stages = nn.ModuleList(steps)
-        self.lateral = nn.ModuleList([nn.Conv2d(width, WIDTH, 1) for width in (48, WIDTH, WIDTH)])
-        self.smooth = nn.ModuleList([_block(WIDTH, WIDTH) for _ in self.strides])
-        self.class_head = nn.Sequential(_block(WIDTH, WIDTH), nn.Conv2d(WIDTH, n_classes, 3, 1, 1))
-        self.box_head = nn.Sequential(_block(WIDTH, WIDTH), nn.Conv2d(WIDTH, 4, 3, 1, 1))
+        self.lateral = nn.ModuleList([nn.Conv2d(own, width, 1) for own in (three, width, width)])
+        self.smooth = nn.ModuleList([_block(width, width) for _ in self.strides])
+        self.class_head = nn.Sequential(_block(width, width), nn.Conv2d(width, n_classes, 3, 1, 1))
+        self.box_head = nn.Sequential(_block(width, width), nn.Conv2d(width, 4, 3, 1, 1))
         # Nearly all places show nothing: otherwise the first steps would only learn that.
         nn.init.constant_(self.class_head[-1].bias, -math.log((1 - PRIOR) / PRIOR))
 

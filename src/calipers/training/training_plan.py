@@ -44,6 +44,7 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     backbone: Backbone = "small"
     side: Annotated[int, Meta(ge=8, le=4096)] = 64  # of the square that the network takes, pixels
     grid: Annotated[int, Meta(ge=1, le=256)] = 16  # instances along a side
+    width: Annotated[int, Meta(ge=32, multiple_of=32)] = 64  # channels of a detector's features
     pooling: str = "noisy-or"
     head_channels: Count = 48
     head_bias: float = 0.0  # of the last layer before training: a rare finding starts rare

@@ -1,0 +1,599 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The experiments of the study of polyps: every number that its claims, figures and tables show.
+
+`run_experiments` takes `PolypData` and returns `PolypRun`. It composes what Calipers has:
+evaluation by centre and size, sweeps over thresholds and criteria, presets of challenges, mixed
+models, agreement with people, and the multiverse of configurations.
+
+Counting metrics need a score below which predictions do not exist, which the paper does not state.
+Here it is the score at which F1 (box IoU 0.5, all frames) is highest, for every model; the figure
+of the confidence cut shows the alternatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from calipers.agreement.agreement import Agreement, agreement
+from calipers.agreement.rated import criteria_of, rated_predictions
+from calipers.arrays import F64, Flags
+from calipers.data.cohort import Cohort
+from calipers.errors import CalipersError
+from calipers.evaluation.collect import with_areas
+from calipers.evaluation.evaluate import evaluate
+from calipers.evaluation.protocol import Protocol
+from calipers.evaluation.result import Evaluation
+from calipers.kernels.assignment import HIT
+from calipers.matching.assign import match
+from calipers.matching.matches import View
+from calipers.regression.logistic import LocalizationModels, localization_models
+from calipers.sensitivity.multiverse import multiverse
+from calipers.sensitivity.result import Multiverse
+from calipers.studies.framework import Progress
+from calipers.studies.open_choices import Scan
+from calipers.studies.polyps.data import PolypData
+from calipers.studies.polyps.people import PeopleNumbers
+
+COUNTING = ("sensitivity", "PPV", "F1", "F2")
+RANKING = ("AP@0.5", "AP@0.75", "AP@0.5:0.95")
+SEVEN = (*COUNTING, *RANKING)  # the metrics of figure 2
+SIZES = ("small", "medium", "large")
+OVERLAPS = ("box-iou", "mask-iou", "hull-iou")
+POINTS = ("point-in-box", "point-in-mask", "point-in-hull")
+CRITERIA = ("box-iou", *POINTS)  # of table 3
+FIVE = (*COUNTING, "AP")
+RANGES = {"0.05:0.5": (0.05, 0.5), "0.5:0.95": (0.5, 0.95), "0.05:0.95": (0.05, 0.95)}
+THRESHOLDS = tuple(round(0.05 * k, 2) for k in range(1, 20))
+QUICK_THRESHOLDS = tuple(round(0.05 + 0.15 * k, 2) for k in range(7))
+PRESETS = ("endovis2015", "giana2017", "giana2018", "giana2021", "endocv2021", "endocv2022")
+ASSIGNMENTS = ("by-score", "by-overlap", "optimal")
+CUTS = tuple(round(0.05 * k, 2) for k in range(1, 20))
+PREVALENCES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+DRAWS, QUICK_DRAWS = 10, 3
+GRID: Mapping[str, Sequence[float | str]] = {
+    "metric": ("AP", "F1", "F2", "sensitivity"),
+    "criterion": ("box-iou", "mask-iou", "any-overlap", "point-in-box", "point-in-mask"),
+    "threshold": (0.1, 0.3, 0.5, 0.75),
+    "assignment": ("by-score", "by-overlap", "optimal"),
+    "average": ("pooled",),
+    "interpolation": ("coco101", "every-point"),
+    "classes": ("within",),
+    "score_cut": ("none", 0.2, 0.4),
+}
+BOX_CRITERIA = ("box-iou", "any-overlap", "point-in-box")
+MODEL_GROUPS = ("centre", "patient", "image")
+FULL_HD = (1920, 1080)
+
+HEAD = """schema = "calipers.protocol/1"
+name = "polyp-study"
+source = "Tran et al., IJCARS 2023"
+[matching]
+criterion = "box-iou"
+assignment = "by-score"
+thresholds = {thresholds}
+max_dets = 100
+ties = "coco"
+[sizes]
+from = "box"
+{rescale}
+small = [0, 10000]
+medium = [10000, 40000]
+large = [40000, 1e12]
+[statistics]
+replicates = {replicates}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfusionCounts:
+    """True positives, false positives and false negatives at one threshold."""
+
+    tp: int
+    fp: int
+    fn: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeCounts:
+    """Polyps with a predicted centre in their hull, and those of them with none in the mask."""
+
+    n: int
+    lost: int
+
+    @property
+    def share(self) -> float:
+        """Share of polyps that the mask loses."""
+        return self.lost / self.n if self.n else float("nan")
+
+
+@dataclass(frozen=True)
+class PolypRun:
+    """The numbers of a run; what the data cannot tell is None, with a reason in `reasons`."""
+
+    data: PolypData
+    cuts: Mapping[str, float]  # model -> score from which predictions count
+    centres: Mapping[str, Evaluation]  # model -> the seven metrics, by centre
+    sizes: Mapping[str, Mapping[tuple[str, str, str], float]]  # model -> (metric, size, centre)
+    size_counts: Mapping[tuple[str, str], int]  # (size, centre) -> references
+    halves: tuple[float, float] | None  # AP@0.5 of frames with smaller and with larger polyps
+    mixed: LocalizationModels | None
+    overlap: Mapping[str, Mapping[str, F64]]  # model -> criterion -> AP at `thresholds`
+    thresholds: tuple[float, ...]
+    ranges: Mapping[str, Mapping[str, float]]  # model -> range -> AP
+    criteria: Mapping[str, Mapping[tuple[str, str], float]]  # model -> (criterion, metric)
+    counts: Mapping[tuple[str, float], ConfusionCounts]  # (criterion, threshold), main model
+    shapes: tuple[ShapeCounts, ShapeCounts] | None  # non-convex, and the other polyps
+    below_half: tuple[int, int]  # centre in the mask and IoU below 0.5, of those in the mask
+    presets: Mapping[str, Evaluation]
+    assignments: Mapping[tuple[str, str], float]  # (assignment, metric)
+    cut_curve: Mapping[str, F64]  # metric -> values at CUTS
+    prevalence_curve: Mapping[str, F64]  # metric -> (prevalences, draws)
+    prevalences: tuple[float, ...]
+    ranking: Multiverse | None
+    ratings: Agreement | None
+    people: PeopleNumbers
+    reasons: Mapping[str, str]
+    scan: Scan | None = None  # over choices that the paper leaves open
+
+    @property
+    def main(self) -> str:
+        """The model of figures 2 to 7."""
+        return self.data.models[0]
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The complementary models."""
+        return self.data.models[1:]
+
+    @property
+    def centre_names(self) -> tuple[str, ...]:
+        """The centres, sorted."""
+        if not self.data.has("centre"):
+            return ()
+        return tuple(sorted(set(map(str, self.data.cohort.group("centre").tolist()))))
+
+    def by_centre(self, model: str, metric: str) -> F64:
+        """Return a metric of every centre."""
+        own = self.centres[model]
+        values = [own.get(metric, centre=name).value for name in self.centre_names]
+        return np.array(values, np.float64)
+
+
+def protocol_of(
+    metrics: Sequence[tuple[str, str, str]],
+    cohort: Cohort,
+    *,
+    thresholds: str = "0.5",
+    replicates: int = 2000,
+) -> Protocol:
+    """Return a protocol of metrics (name, kind, further lines)."""
+    # Size cuts are meant at 1920 x 1080; images whose size is unknown keep their pixels.
+    is_known = not np.isnan(cohort.images.size).any()
+    rescale = f"rescale_to = [{FULL_HD[0]}, {FULL_HD[1]}]" if is_known else ""
+    head = HEAD.format(thresholds=thresholds, rescale=rescale, replicates=replicates)
+    blocks = [f'[[metric]]\nname = "{name}"\nkind = "{kind}"\n{own}' for name, kind, own in metrics]
+    return Protocol.from_toml(head + "\n".join(blocks))
+
+
+def counting_metrics(cut: float, own: str = "", suffix: str = "") -> list[tuple[str, str, str]]:
+    """Return sensitivity, PPV, F1 and F2 from a score on."""
+    lines = f"score_cut = {cut!r}\n{own}"
+    return [
+        (f"sensitivity{suffix}", "sensitivity", lines),
+        (f"PPV{suffix}", "ppv", lines),
+        (f"F1{suffix}", "f-beta", f"beta = 1\n{lines}"),
+        (f"F2{suffix}", "f-beta", f"beta = 2\n{lines}"),
+    ]
+
+
+def range_text(low: float, high: float) -> str:
+    """Return a range of thresholds for a protocol."""
+    return f"{{ from = {low}, to = {high}, step = 0.05 }}"
+
+
+def only(cohort: Cohort, model: str) -> Cohort:
+    """Return a cohort with one of its models."""
+    return replace(cohort, models={model: cohort.models[model]})
+
+
+def best_cut(cohort: Cohort, model: str) -> float:
+    """Return the score from which on F1 at a box IoU of 0.5 is highest."""
+    matches = match(cohort, model, [View()])
+    order = np.argsort(-matches.score, kind="stable")
+    scores, hits = matches.score[order], (matches.prediction_fate[0] == HIT)[order]
+    if not len(scores):
+        return 0.0
+    # Matching is greedy by score: the hits among the best k do not depend on the rest.
+    n = np.arange(1, len(scores) + 1)
+    f1 = 2.0 * np.cumsum(hits) / (n + len(cohort.references))
+    # Equal scores come together or not at all.
+    is_last = np.append(scores[1:] < scores[:-1], True)
+    return float(scores[int(np.argmax(np.where(is_last, f1, -1.0)))])
+
+
+def run_experiments(
+    data: PolypData,
+    *,
+    seed: int,
+    quick: bool,
+    limit: float,
+    people: PeopleNumbers,
+    progress: Progress,
+) -> PolypRun:
+    """Run everything; ``limit`` is the share of its hull below which a polyp is not convex."""
+    cohort = data.cohort
+    main = data.models[0]
+    reasons: dict[str, str] = {}
+    steps = _Steps(progress, 12)
+    thresholds = QUICK_THRESHOLDS if quick else THRESHOLDS
+    cuts = {model: best_cut(cohort, model) for model in data.models}
+    steps.next("centres")
+    centres = {model: _centres(data, model, cuts[model], quick, seed) for model in data.models}
+    steps.next("sizes")
+    sizes = {model: _sizes(data, model) for model in data.models}
+    steps.next("mixed model")
+    mixed = _mixed(data, main, reasons)
+    steps.next("overlap criteria")
+    overlap = {model: _overlap(data, model, thresholds) for model in data.models}
+    steps.next("ranges")
+    ranges = {model: _ranges(data, model) for model in data.models}
+    steps.next("point criteria")
+    criteria = {model: criterion_values(data, model, cuts[model]) for model in data.models}
+    steps.next("shapes")
+    shapes = _shapes(data, main, cuts[main], limit) if data.has_masks else None
+    steps.next("presets")
+    presets = _presets(data, reasons)
+    steps.next("assignment and confidence cut")
+    assignments = _assignments(data, main, cuts[main])
+    cut_curve = _cut_curve(data, main)
+    steps.next("prevalence")
+    prevalences, curve = _prevalence(data, main, cuts[main], quick, seed)
+    steps.next("rankings")
+    ranking = _ranking(data, quick)
+    steps.next("ratings")
+    ratings = _ratings(data, main, seed) if data.ratings is not None else None
+    return PolypRun(
+        data=data,
+        cuts=cuts,
+        centres=centres,
+        sizes=sizes,
+        size_counts=_size_counts(data),
+        halves=_halves(data, main),
+        mixed=mixed,
+        overlap=overlap,
+        thresholds=thresholds,
+        ranges=ranges,
+        criteria=criteria,
+        counts=overlap_counts(data, main, cuts[main]),
+        shapes=shapes,
+        below_half=_below_half(data, main, cuts[main]),
+        presets=presets,
+        assignments=assignments,
+        cut_curve=cut_curve,
+        prevalence_curve=curve,
+        prevalences=prevalences,
+        ranking=ranking,
+        ratings=ratings,
+        people=people,
+        reasons=reasons,
+    )
+
+
+class _Steps:
+    """Tells which experiment is running."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self.progress, self.total, self.k = progress, total, 0
+
+    def next(self, what: str) -> None:
+        self.progress(what, self.k, self.total)
+        self.k += 1
+
+
+def _centres(data: PolypData, model: str, cut: float, quick: bool, seed: int) -> Evaluation:
+    """Return the seven metrics of figure 2, for all frames and by centre."""
+    own = counting_metrics(cut)
+    own += [
+        ("AP@0.5", "average-precision", "thresholds = 0.5"),
+        ("AP@0.75", "average-precision", "thresholds = 0.75"),
+        ("AP@0.5:0.95", "average-precision", f"thresholds = {range_text(0.5, 0.95)}"),
+    ]
+    cohort = only(data.cohort, model)
+    protocol = protocol_of(own, cohort, replicates=200 if quick else 2000)
+    by = ["centre"] if data.has("centre") else []
+    return evaluate(cohort, protocol, by=by, seed=seed)
+
+
+def _sizes(data: PolypData, model: str) -> dict[tuple[str, str, str], float]:
+    """Return AP by size and centre: (metric, size, centre), with centre "" for all frames."""
+    own = []
+    for size in SIZES:
+        lines = f'size = "{size}"'
+        own.append((f"AP-{size}@0.5", "average-precision", f"thresholds = 0.5\n{lines}"))
+        span = f"thresholds = {range_text(0.5, 0.95)}\n{lines}"
+        own.append((f"AP-{size}@0.5:0.95", "average-precision", span))
+    cohort = only(data.cohort, model)
+    by = ["centre"] if data.has("centre") else []
+    result = evaluate(cohort, protocol_of(own, cohort), by=by, ci=False)
+    values = {}
+    for row in result.rows:
+        if row.label is not None:
+            continue
+        size, threshold = row.metric.removeprefix("AP-").split("@")
+        centre = str(dict(row.group or {}).get("centre", ""))
+        values[f"AP@{threshold}", size, centre] = row.estimate.value
+    return values
+
+
+def _size_counts(data: PolypData) -> dict[tuple[str, str], int]:
+    """Return the number of references by size and centre, with centre "" for all."""
+    areas = sized_areas(data.cohort)
+    codes = np.searchsorted((100.0**2, 200.0**2), areas)
+    image = data.cohort.references.image
+    centre = np.full(len(areas), "", object)
+    if data.has("centre"):
+        centre = data.cohort.group("centre").astype(object)[image]
+    counts: dict[tuple[str, str], int] = {}
+    for k, size in enumerate(SIZES):
+        counts[size, ""] = int((codes == k).sum())
+        for name in sorted(set(centre.tolist())):
+            counts[size, str(name)] = int(((codes == k) & (centre == name)).sum())
+    return counts
+
+
+def sized_areas(cohort: Cohort) -> F64:
+    """Return the areas of reference boxes at 1920 x 1080."""
+    plan = protocol_of([("AP", "average-precision", "")], cohort)
+    return with_areas(cohort, plan).references.area
+
+
+def _halves(data: PolypData, model: str) -> tuple[float, float] | None:
+    """Return AP@0.5 of the frames whose largest polyp is below the median, and of the others."""
+    cohort = only(data.cohort, model)
+    areas = sized_areas(cohort)
+    largest = np.zeros(cohort.n_images)
+    np.maximum.at(largest, cohort.references.image, areas)
+    with_polyp = np.flatnonzero(largest > 0)
+    if len(with_polyp) < 4:
+        return None
+    median = float(np.median(largest[with_polyp]))
+    plan = protocol_of([("AP@0.5", "average-precision", "")], cohort)
+    values = []
+    for rows in (
+        with_polyp[largest[with_polyp] < median],
+        with_polyp[largest[with_polyp] >= median],
+    ):
+        values.append(evaluate(cohort.take(rows), plan, ci=False)[model, "AP@0.5"].value)
+    return values[0], values[1]
+
+
+def _mixed(data: PolypData, model: str, reasons: dict[str, str]) -> LocalizationModels | None:
+    """Return the mixed models of IoU: best overlap, overlap of hits, probability of a hit."""
+    plan = protocol_of([("AP", "average-precision", "")], data.cohort)
+    cohort = with_areas(data.cohort, plan)
+    formula = "iou ~ size + type" if _types(data) > 1 else "iou ~ size"
+    groups = [name for name in MODEL_GROUPS if name == "image" or data.has(name)]
+    try:
+        return localization_models(cohort, model, formula, groups)
+    except CalipersError as error:
+        reasons["mixed"] = str(error)
+        return None
+
+
+def _types(data: PolypData) -> int:
+    """Return how many types the polyps have."""
+    references = data.cohort.references
+    if "type" in references.facts:
+        return len(set(references.facts["type"].tolist()))
+    if not data.has("type"):
+        return 0
+    return len(set(data.cohort.group("type")[references.image].tolist()))
+
+
+def overlap_criteria(data: PolypData) -> tuple[str, ...]:
+    """Return the overlap criteria that the shapes of the references allow."""
+    return OVERLAPS if data.has_masks else OVERLAPS[:1]
+
+
+def _overlap(data: PolypData, model: str, thresholds: Sequence[float]) -> dict[str, F64]:
+    """Return AP by criterion at every threshold."""
+    own = []
+    for criterion in overlap_criteria(data):
+        for threshold in thresholds:
+            lines = f'criterion = "{criterion}"\nthresholds = {threshold}'
+            own.append((f"AP@{criterion}:{threshold}", "average-precision", lines))
+    cohort = only(data.cohort, model)
+    result = evaluate(cohort, protocol_of(own, cohort), ci=False)
+    values = {}
+    for criterion in overlap_criteria(data):
+        row = [result[model, f"AP@{criterion}:{threshold}"].value for threshold in thresholds]
+        values[criterion] = np.array(row, np.float64)
+    return values
+
+
+def _ranges(data: PolypData, model: str) -> dict[str, float]:
+    """Return AP by box IoU over three ranges of thresholds."""
+    own = []
+    for name, (low, high) in RANGES.items():
+        lines = f"thresholds = {range_text(low, high)}"
+        own.append((f"AP@{name}", "average-precision", lines))
+    cohort = only(data.cohort, model)
+    result = evaluate(cohort, protocol_of(own, cohort), ci=False)
+    return {name: result[model, f"AP@{name}"].value for name in RANGES}
+
+
+def point_criteria(data: PolypData) -> tuple[str, ...]:
+    """Return the criteria of table 3 that the shapes of the references allow."""
+    return CRITERIA if data.has_masks else CRITERIA[:2]
+
+
+def criterion_values(
+    data: PolypData, model: str, cut: float, *, by_centre: bool = False
+) -> dict[tuple[str, str], float]:
+    """Return table 3: five metrics by criterion, pooled or as means over centres."""
+    own = []
+    for criterion in point_criteria(data):
+        lines = f'criterion = "{criterion}"'
+        own += counting_metrics(cut, lines, f"@{criterion}")
+        own.append((f"AP@{criterion}", "average-precision", lines))
+    cohort = only(data.cohort, model)
+    by = ["centre"] if by_centre else []
+    result = evaluate(cohort, protocol_of(own, cohort), by=by, ci=False)
+    centres = sorted(set(map(str, data.cohort.group("centre").tolist()))) if by_centre else []
+    values = {}
+    for criterion in point_criteria(data):
+        for metric in FIVE:
+            name = f"{metric}@{criterion}"
+            if by_centre:
+                each = [result.get(name, model=model, centre=one).value for one in centres]
+                values[criterion, metric] = float(np.mean(each))
+            else:
+                values[criterion, metric] = result[model, name].value
+    return values
+
+
+def overlap_counts(
+    data: PolypData, model: str, cut: float
+) -> dict[tuple[str, float], ConfusionCounts]:
+    """Return the counts of figure 5, for box, mask and hull IoU at 0.5 and 0.75."""
+    counts = {}
+    for criterion in overlap_criteria(data):
+        views = [View(criterion=criterion, threshold=t, score_cut=cut) for t in (0.5, 0.75)]
+        matches = match(data.cohort, model, views)
+        n = int((matches.score >= cut).sum())
+        for k, view in enumerate(views):
+            tp = int((matches.reference_fate[k] == HIT).sum())
+            fn = len(data.cohort.references) - tp
+            counts[criterion, view.threshold] = ConfusionCounts(tp, n - tp, fn)
+    return counts
+
+
+def convexity(cohort: Cohort) -> F64:
+    """Return how much of its convex hull every reference fills."""
+    masks = cohort.references.masks
+    assert masks is not None
+    return np.asarray(masks.voxels / masks.hulls().voxels)
+
+
+def cut_predictions(cohort: Cohort, model: str, cut: float) -> Cohort:
+    """Return the cohort with the predictions of one model from a score on."""
+    table = cohort.models[model]
+    return replace(cohort, models={model: table.keep(table.score >= cut)})
+
+
+def centre_hits(cohort: Cohort, model: str, criterion: str) -> Flags:
+    """Return which references contain the centre of a prediction."""
+    matches = match(cohort, model, [View(criterion=criterion)])
+    return np.asarray(matches.reference_fate[0] == HIT)
+
+
+def _shapes(
+    data: PolypData, model: str, cut: float, limit: float
+) -> tuple[ShapeCounts, ShapeCounts]:
+    """Return how many polyps lose their prediction if its centre has to lie in the mask."""
+    cohort = cut_predictions(data.cohort, model, cut)
+    hull, mask = (centre_hits(cohort, model, f"point-in-{kind}") for kind in ("hull", "mask"))
+    is_odd = convexity(cohort) < limit
+    result = []
+    for group in (is_odd, ~is_odd):
+        rows = group & hull
+        result.append(ShapeCounts(int(rows.sum()), int((rows & ~mask).sum())))
+    return result[0], result[1]
+
+
+def _below_half(data: PolypData, model: str, cut: float) -> tuple[int, int]:
+    cohort = cut_predictions(data.cohort, model, cut)
+    point = "point-in-mask" if data.has_masks else "point-in-box"
+    values = criteria_of(cohort, model, (point, "box-iou"))
+    inside = values[point] > 0
+    return int((inside & (values["box-iou"] < 0.5)).sum()), int(inside.sum())
+
+
+def _presets(data: PolypData, reasons: dict[str, str]) -> dict[str, Evaluation]:
+    """Return the metrics of all challenges of table 1."""
+    result = {}
+    for name in PRESETS:
+        try:
+            result[name] = evaluate(data.cohort, name, ci=False)
+        except CalipersError as error:
+            reasons[name] = str(error)
+    return result
+
+
+def _assignments(data: PolypData, model: str, cut: float) -> dict[tuple[str, str], float]:
+    """Return metrics at box IoU 0.5 under three ways of assignment."""
+    cohort = only(data.cohort, model)
+    values = {}
+    for assignment in ASSIGNMENTS:
+        own = counting_metrics(cut, f'assignment = "{assignment}"')
+        result = evaluate(cohort, protocol_of(own, cohort), ci=False)
+        for metric in COUNTING:
+            values[assignment, metric] = result[model, metric].value
+    return values
+
+
+def _cut_curve(data: PolypData, model: str) -> dict[str, F64]:
+    """Return the counting metrics at every score cut."""
+    own = []
+    for cut in CUTS:
+        own += counting_metrics(cut, suffix=f"#{cut}")
+    cohort = only(data.cohort, model)
+    result = evaluate(cohort, protocol_of(own, cohort), ci=False)
+    curves = {}
+    for metric in COUNTING:
+        row = [result[model, f"{metric}#{cut}"].value for cut in CUTS]
+        curves[metric] = np.array(row, np.float64)
+    return curves
+
+
+def _prevalence(
+    data: PolypData, model: str, cut: float, quick: bool, seed: int
+) -> tuple[tuple[float, ...], dict[str, F64]]:
+    """Return metrics at several prevalences: all frames without a polyp, and some of the others."""
+    cohort = only(data.cohort, model)
+    has_polyp = np.diff(cohort.references.offsets) > 0
+    empty, full = np.flatnonzero(~has_polyp), np.flatnonzero(has_polyp)
+    own = [*counting_metrics(cut), ("AP@0.5", "average-precision", "")]
+    names = [name for name, _, _ in own]
+    prevalences = [p for p in PREVALENCES if 1 <= len(empty) * p / (1 - p) <= len(full)]
+    if not len(empty) or not prevalences:
+        return (), {}
+    n_draws = QUICK_DRAWS if quick else DRAWS
+    values = {name: np.zeros((len(prevalences), n_draws)) for name in names}
+    plan = protocol_of(own, cohort)
+    random = np.random.default_rng(seed)
+    for draw in range(n_draws):
+        # One order per draw, so that a curve does not jump from point to point.
+        order = random.permutation(full)
+        for k, prevalence in enumerate(prevalences):
+            n = round(len(empty) * prevalence / (1 - prevalence))
+            rows = np.sort(np.concatenate([empty, order[:n]]))
+            result = evaluate(cohort.take(rows), plan, ci=False)
+            for name in names:
+                values[name][k, draw] = result[model, name].value
+    return tuple(prevalences), values
+
+
+def _ranking(data: PolypData, quick: bool) -> Multiverse | None:
+    """Return the order of all models under every configuration: ensembles, and single networks."""
+    cohort = data.cohort
+    if data.members is not None and not quick:
+        models = {**data.cohort.models, **data.members.models}
+        own = [name for name in models if name.split("/")[0] == data.models[0]]
+        models = {name: models[name] for name in (*data.models, *own)}
+        cohort = replace(cohort, models=models)
+    if len(cohort.models) < 2:
+        return None
+    grid = dict(GRID)
+    if not data.has_masks:
+        grid["criterion"] = BOX_CRITERIA
+    return multiverse(cohort, grid)
+
+
+def _ratings(data: PolypData, model: str, seed: int) -> Agreement:
+    """Return the agreement of all criteria with the user's ratings."""
+    table = rated_predictions(data.cohort, data.ratings, model=model)
+    return agreement(table, thresholds=[0.5], seed=seed)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The study of polyp detection: data, experiments, figures, tables and claims, in this order.
+
+`STUDY` is what `calipers.studies.framework` loads; `run` takes `StudyOptions` and returns a
+`StudyResult`. Data come from `data`, numbers from `experiments` and `people`, verdicts from
+`claims` by the rules in ``claims.toml``. The paper is Tran et al., IJCARS 2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from calipers.studies.framework import Progress, Study, StudyOptions, StudyResult
+from calipers.studies.polyps.claims import CLAIMS, RULES, scan_of
+from calipers.studies.polyps.data import PolypData, study_data
+from calipers.studies.polyps.experiments import PolypRun, run_experiments
+from calipers.studies.polyps.figures import study_figures
+from calipers.studies.polyps.people import people_numbers
+from calipers.studies.polyps.sizes import SOURCE
+from calipers.studies.polyps.tables import study_tables
+
+TITLE = "Where the performance of polyp detection varies: centres, sizes, criteria, thresholds"
+CITATION = (
+    "Tran TN, Adler TJ, Yamlahi A, et al. Sources of performance variability in deep "
+    "learning-based polyp detection. International Journal of Computer Assisted Radiology and "
+    "Surgery 18, 2023, 1311-1322."
+)
+REFERENCES = (
+    "Ali S, et al. A multi-centre polyp detection and segmentation dataset for generalisability "
+    "assessment (PolypGen). Scientific Data 10, 2023, 75.",
+    "Yamlahi A, et al. Heterogeneous model ensemble for polyp detection and tracking in "
+    "colonoscopy. EndoCV@ISBI 2022.",
+    "Solovyev R, Wang W, Gabruseva T. Weighted boxes fusion. Image and Vision Computing 107, 2021.",
+    "Armato SG, et al. The Lung Image Database Consortium (LIDC) and Image Database Resource "
+    "Initiative (IDRI). Medical Physics 38, 2011, 915-931.",
+)
+DRAWN = (
+    "Frames are drawn: a tube of mucosa with folds, vessels, reflections and debris, and polyps as "
+    "lit hills. Real are the number of frames per centre and their prevalence (table 2 of the "
+    f"paper), and the sizes, aspects and fill of polyps and their number per frame: {SOURCE}. "
+    "Drawn at random are the look of a centre (tint, light, blur, noise, texture), places, "
+    "patients (five frames each), colour contrast and type. Looks of all centres and training "
+    "sequences come from one distribution: how much centres differ is chance, not design. A flat "
+    "polyp is a lower hill (0.3 instead of 1 of its half side), and that is the only difference "
+    "of the types.",
+    "Networks are trained on 46 drawn sequences and, for two members, on two further sets, which "
+    "share no frame, patient or look with the six centres. Three ensembles: six members by the "
+    "recipe of EndoCV 2022 on frames of 96 pixels, and two of four members on frames of 64 and of "
+    "48 pixels, in place of EfficientDet and YOLOv7. The detector is the compact one of Calipers. "
+    "Values can therefore not be compared with those of the paper; trends can. The ensemble of 48 "
+    "pixels took the place of a wider network that was too slow to train, after the first two "
+    "ensembles had been evaluated.",
+)
+METHODS = (
+    "AP: 101 recalls, at most 100 predictions per frame, assignment by score. Counting metrics "
+    "need a score from which predictions count, which the paper does not state: it is the one at "
+    "which F1 at box IoU 0.5 is highest on all frames, for every model. Claims about counts are "
+    "scanned over six cuts and two summaries. Intervals: bootstrap t over patients.",
+    "Mixed model: best box IoU of every reference, 0 if missed, on size and type, with random "
+    "intercepts for centre, patient and frame (REML); beside it the overlap of hits and the "
+    "probability of a hit, because a linear model of IoU mixes the two.",
+    "Verdicts follow rules that were written before any prediction was evaluated; the file with "
+    "its hash is stated above. {provenance}",
+)
+
+
+def run(options: StudyOptions, progress: Progress) -> StudyResult:
+    """Run all experiments and judge all claims."""
+    data = study_data(options, progress)
+    limit = RULES.limit("non-convex")
+    people = people_numbers(quick=options.quick, seed=options.seed, limit=limit, progress=progress)
+    numbers = run_experiments(
+        data, seed=options.seed, quick=options.quick, limit=limit, people=people, progress=progress
+    )
+    if data.has_masks:
+        numbers = replace(numbers, scan=scan_of(numbers))
+    methods = [text.format(provenance=RULES.provenance) for text in METHODS]
+    warnings = [*data.notes, *(f"Not installed, so left out: {note}." for note in people.notes)]
+    return StudyResult(
+        study=STUDY.name,
+        title=TITLE,
+        citation=CITATION,
+        source=data.source,
+        seed=options.seed,
+        quick=options.quick,
+        settings=_settings(numbers, data),
+        claims=CLAIMS.judge_all(numbers),
+        figures=study_figures(numbers),
+        appendix=study_tables(numbers),
+        methods=(*(DRAWN if data.is_drawn else ()), *methods),
+        references=REFERENCES,
+        warnings=tuple(warnings),
+        inputs=data.inputs,
+    )
+
+
+def _settings(run: PolypRun, data: PolypData) -> Mapping[str, Any]:
+    cuts = [f"{model} {cut:.4f}" for model, cut in run.cuts.items()]
+    return {
+        **data.settings,
+        "images": data.cohort.n_images,
+        "references": len(data.cohort.references),
+        "centres": list(run.centre_names),
+        "score cuts": cuts,
+        "thresholds": list(run.thresholds),
+        **{f"limit: {name}": value for name, value in RULES.limits.items()},
+    }
+
+
+STUDY = Study(
+    name="polyps",
+    title=TITLE,
+    citation=CITATION,
+    statements=tuple(statement for statement, _ in CLAIMS.entries),
+    run=run,
+    takes=frozenset({"data", "predictions", "train"}),
+    rules=("polyps/claims.toml",),
+)

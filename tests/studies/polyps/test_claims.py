@@ -1,0 +1,156 @@
+"""One test per claim: what holds for a predictor that errs unevenly fails for one that does not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from calipers.studies.claim_rules import ClaimRules
+from calipers.studies.framework import load_study
+from calipers.studies.polyps import printed
+from calipers.studies.polyps.claims import CLAIMS, f_bounds, graded, rises, trend
+from calipers.studies.polyps.experiments import PolypRun
+from calipers.studies.polyps.people import LidcNumbers, PeopleNumbers
+from studies.polyps.polyp_cases import even, run_of, uneven, verdicts
+
+# claim -> verdict for errors that depend on centre, size and type, and for errors that do not
+EXPECTED = {
+    "centres-differ": ("held in part", "did not hold"),
+    "size-orders-ap": ("held", "did not hold"),
+    "size-effect": ("held", "did not hold"),
+    "type-effect": ("held", "did not hold"),
+    "sizes-mislead": ("held", "did not hold"),
+    "good-below-half": ("held", "did not hold"),
+    "points-above-iou": ("held", "did not hold"),
+    "trend-general": ("held", "did not hold"),
+    "complementary-centres": ("held", "held in part"),
+    "complementary-criteria": ("held", "held in part"),
+    "complementary-sizes": ("held", "did not hold"),
+}
+# What follows from the definitions for any predictor of these boxes.
+BOTH = {
+    "threshold-changes-counts": "held",
+    "box-iou-highest": "held",
+    "mask-like-hull": "held in part",
+    "lower-range-higher-ap": "held",
+    "points-alike": "held",
+    "complementary-ranges": "held",
+    "assignment-matters-little": "held",
+    "printed-table-2": "held in part",
+    "printed-table-3": "held in part",
+    "printed-trend": "held",
+}
+UNRATED = ("not-useful-rejected", "position-agrees-better", "any-overlap-agrees-best")
+
+
+@pytest.fixture(scope="module")
+def uneven_run() -> PolypRun:
+    return run_of(uneven, uneven, uneven)
+
+
+@pytest.fixture(scope="module")
+def even_run() -> PolypRun:
+    return run_of(even, even, even)
+
+
+@pytest.fixture(scope="module")
+def both(uneven_run: PolypRun, even_run: PolypRun) -> tuple[dict[str, str], dict[str, str]]:
+    return verdicts(uneven_run), verdicts(even_run)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_claim_about_the_predictor_can_hold_and_fail(name: str, both) -> None:
+    assert tuple(own[name] for own in both) == EXPECTED[name]
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_a_claim_about_definitions_or_printed_numbers(name: str, both) -> None:
+    assert [own[name] for own in both] == [BOTH[name]] * 2
+
+
+@pytest.mark.parametrize("name", UNRATED)
+def test_without_people_claims_about_them_are_not_tested(name: str, both) -> None:
+    assert {own[name] for own in both} == {"not tested"}
+
+
+def test_centres_that_differ_more_than_models() -> None:
+    # One model among three that is much worse: then models differ more.
+    run = run_of(even, even, uneven)
+    assert verdicts(run)["centres-differ-more-than-methods"] == "did not hold"
+
+
+def test_centres_that_differ_more_than_equal_models(both) -> None:
+    assert both[0]["centres-differ-more-than-methods"] == "held"
+
+
+def test_sensitivity_gains_least_where_there_are_few_false_boxes(uneven_run: PolypRun) -> None:
+    claim = next(
+        one for one in CLAIMS.judge_all(uneven_run) if one.name == "sensitivity-gains-most"
+    )
+    assert claim.verdict == "did not hold"
+    assert claim.share is not None
+    assert claim.share.n_total == 12
+
+
+def test_point_ap_is_compared_with_the_low_range(uneven_run: PolypRun, even_run: PolypRun) -> None:
+    for run in (uneven_run, even_run):
+        apart = run.criteria["main"]["point-in-mask", "AP"] - run.ranges["main"]["0.05:0.5"]
+        expected = "held" if abs(apart) <= 0.05 else "did not hold"
+        assert verdicts(run)["point-ap-like-low-range"] == expected
+
+
+def test_non_convex_polyps_lose_more_centres(uneven_run: PolypRun) -> None:
+    assert uneven_run.shapes is not None
+    odd, others = uneven_run.shapes
+    assert odd.share > others.share
+    expected = "held" if odd.share >= 0.05 else "did not hold"
+    assert verdicts(uneven_run)["non-convex-points"] == expected
+
+
+def test_every_claim_has_a_judge_and_numbers(uneven_run: PolypRun) -> None:
+    rules = ClaimRules.load("polyps/claims.toml")
+    assert {statement.name for statement, _ in CLAIMS.entries} == set(rules.statements)
+    for claim in CLAIMS.judge_all(uneven_run):
+        if claim.is_tested:
+            assert any(character.isdigit() for character in claim.evidence), claim.name
+    assert load_study("polyps").rule_files()[0]["file"] == "polyps/claims.toml"
+
+
+@pytest.mark.parametrize(
+    ("box", "point", "overlap", "verdict"),
+    [(0.6, 0.9, 1.0, "held"), (0.95, 0.9, 1.0, "held in part"), (1.0, 0.3, 0.6, "did not hold")],
+)
+def test_readers_stand_in_for_ratings(
+    even_run: PolypRun, box: float, point: float, overlap: float, verdict: str
+) -> None:
+    shares = {"box-iou": box, "mask-iou": 0.2, "hull-iou": 0.3, "any-overlap": overlap}
+    shares |= dict.fromkeys(("point-in-box", "point-in-mask", "point-in-hull"), point)
+    accepted = {name: (share, share, share) for name, share in shares.items()}
+    lidc = LidcNumbers(10, 5, 4, accepted, None)
+    own = verdicts(replace(even_run, people=PeopleNumbers(lidc=lidc)))
+    assert own["position-agrees-better"] == verdict
+    best = overlap >= 0.95 and overlap >= max(shares.values())
+    assert own["any-overlap-agrees-best"] == ("held" if best else "did not hold")
+    assert own["not-useful-rejected"] == "not tested"
+
+
+def test_small_rules() -> None:
+    assert graded(True, False) is True
+    assert graded(False, True) is None
+    assert graded(False, False) is False
+    assert rises(np.array([0.1, math.nan, 0.2]))
+    assert not rises(np.array([0.2, 0.2]))
+    assert trend(np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0, 30.0])) == pytest.approx(1)
+    assert math.isnan(trend(np.array([1.0, math.nan]), np.array([1.0, 2.0])))
+    low, high = f_bounds(0.78, 0.68, 1)
+    assert low <= 0.73 <= high
+
+
+def test_printed_tables_are_those_of_the_paper() -> None:
+    # The mean of small AP@0.5 is 0.12, not the 0.14 that the paper prints.
+    column = [row[0] for row in printed.TABLE_2.values()]
+    assert np.mean(column) == pytest.approx(0.1217, abs=1e-4)
+    assert sum(printed.TABLE_2_FRAMES) == printed.TABLE_2_TOTAL[0]
