@@ -2,10 +2,10 @@
 """Find the image or the class that a name means, without guessing between two.
 
 Names of images are equal if they agree after a *rule*: without folder, extension, case, leading
-zeros or the channel of nnU-Net, or with accents written in one way. A rule counts only if it names every image once on both sides, so
-no image of another patient is ever proposed: similar is not equal. Names of classes may also be
-misspelt; then the caller looks whether boxes agree (`ClassMatch.is_certain`).
-`calipers.doctor.symptoms` calls this.
+zeros or the channel of nnU-Net, or with accents written in one way. A rule counts only if it names
+every image once on both sides, so no image of another patient is ever proposed: similar is not
+equal. Names of classes may also be misspelt; then the caller looks whether boxes agree
+(`ClassMatch.is_certain`). `calipers.doctor.symptoms` calls this.
 """
 
 from __future__ import annotations
