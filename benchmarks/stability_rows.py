@@ -3,12 +3,14 @@
 
 The bars are set for 10 models: 20x, for tau-b at 256 instances. Rows beside these have lower ones:
 5x for tau-b of larger maps, and half of the bar with 5 models, where fewer pairs share the work on
-a map. Ratios do not depend on the number of bags, so each size has as many as keep the row short,
+a map. `object-stability` has the boxes of ten detectors instead, against the loop that one would
+write. Ratios do not depend on the number of bags, so each size has as many as keep the row short,
 and the peer scores some pairs of one bag, scaled to all pairs of 1,000 bags; the row says both.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -138,12 +140,12 @@ def contest(
 def memory(name: str, score: str) -> Result:
     """Return the peak memory with ten maps of 2^20 instances, the maps and Python included."""
     calls = {
-        "Spearman": "pairwise.spearman(values)",
-        "kappa": "pairwise.joint_counts(values, np.array([0.5]))",
-        "tau-b": "pairwise.kendall(values)",
+        "Spearman": "ranks.spearman(values)",
+        "kappa": "ranks.joint_counts(values, np.array([0.5]))",
+        "tau-b": "ranks.kendall(values)",
     }
     code = (
-        "import numpy as np\nfrom calipers.kernels import pairwise\n"
+        "import numpy as np\nfrom calipers.kernels import ranks\n"
         f"values = np.random.default_rng(0).random((10, 1 << 20))\n{calls[score]}\n"
     )
     used = peak_memory(code, **ONE_THREAD)
@@ -151,3 +153,80 @@ def memory(name: str, score: str) -> Result:
     return Result(
         name, f"peak, {score}, K=10, N=1,048,576", "native", limit, MEMORY, used, "MB", 1.0, 1
     )
+
+
+DETECTORS, IMAGES, BOXES = 10, 1000, 60
+PEER_IMAGES = 5  # of which the peer's time is scaled to all
+
+
+@row("object-stability")
+def object_stability() -> Iterator[Result]:
+    """Which boxes of ten detectors mean the same object, against a loop over images and pairs of
+    models with matrices of IoU; ours also computes all numbers and their intervals.
+    """
+    from calipers.stability.objects import object_stability as stability
+
+    cohort = detectors(IMAGES)
+    few = stability(detectors(PEER_IMAGES), replicates=200)
+    if len(few.evidence.couples) != paired_boxes(detectors(PEER_IMAGES)):
+        raise AssertionError("the two numbers of couples differ")
+    some = detectors(PEER_IMAGES)
+    times = take_turns(
+        {
+            "native": on("native", lambda: stability(cohort)),
+            "peer": lambda: paired_boxes(some),
+        },
+        3,
+        time.process_time,
+    )
+    what = f"{DETECTORS} detectors x {IMAGES:,} images x {BOXES} boxes; peer's {PEER_IMAGES} images"
+    needs = times["peer"] / PEER_IMAGES * IMAGES
+    yield Result(
+        "object-stability", what, "native", "a loop in NumPy", needs, times["native"], "s", 8.0, 3
+    )
+
+
+def detectors(n_images: int, seed: int = 0) -> Any:
+    """Return a cohort in which all models find nearly the same objects of three classes, half of
+    which are references.
+    """
+    import calipers as cal
+
+    rng = np.random.default_rng(seed)
+    references: list[dict[str, Any]] = []
+    models: dict[str, list[dict[str, Any]]] = {f"m{k}": [] for k in range(DETECTORS)}
+    for _ in range(n_images):
+        low = rng.random((BOXES, 2)) * 800
+        objects = np.concatenate([low, low + 20 + rng.random((BOXES, 2)) * 100], axis=1)
+        labels = rng.integers(0, 3, BOXES)
+        half = slice(0, BOXES // 2)
+        references.append({"boxes": objects[half], "labels": labels[half]})
+        for images in models.values():
+            boxes = objects + rng.normal(0, 4, (BOXES, 4))
+            boxes[:, 2:] = np.maximum(boxes[:, 2:], boxes[:, :2] + 5)
+            images.append({"boxes": boxes, "labels": labels, "scores": rng.random(BOXES)})
+    return cal.Cohort.from_arrays(references, models, classes=("a", "b", "c"))
+
+
+def paired_boxes(cohort: Any, threshold: float = 0.5) -> int:
+    """Return how many pairs of boxes of two models are taken, the most similar ones first."""
+    tables = list(cohort.models.values())
+    total = 0
+    for image in range(cohort.n_images):
+        spans = [slice(*table.offsets[image : image + 2]) for table in tables]
+        for first in range(len(tables)):
+            for second in range(first + 1, len(tables)):
+                one, other = tables[first], tables[second]
+                a, b = one.boxes[spans[first]], other.boxes[spans[second]]
+                low = np.maximum(a[:, None, :2], b[None, :, :2])
+                high = np.minimum(a[:, None, 2:], b[None, :, 2:])
+                common = np.maximum(high - low, 0).prod(axis=2)
+                whole = one.extent[spans[first]][:, None] + other.extent[spans[second]] - common
+                iou = common / whole
+                same_class = one.label[spans[first]][:, None] == other.label[spans[second]]
+                iou = np.where(same_class, iou, 0.0)
+                while iou.size and iou.max() >= threshold:
+                    row_at, column = np.unravel_index(iou.argmax(), iou.shape)
+                    iou[row_at], iou[:, column] = 0.0, 0.0
+                    total += 1
+    return total

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +22,10 @@ settings.register_profile("thorough", deadline=None, max_examples=400)
 settings.load_profile("calipers")
 
 BROWSER, DOCS = "tests/browser/", "tests/test_docs.py"
+NETWORKS = Path(__file__).parent / "training"
 # What takes longest starts first, so that both processes finish together (`make test` keeps this
 # order with --no-loadscope-reorder).
-LONG = (BROWSER, DOCS, "tests/parity/", "tests/studies/", "tests/properties/")
+LONG = (BROWSER, DOCS, "tests/fuzz/", "tests/parity/", "tests/studies/", "tests/properties/")
 
 
 @pytest.fixture(params=["numpy", "native"])
@@ -51,6 +54,30 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return nodeid if nodeid.startswith(DOCS) else nodeid.split("::", 1)[0]
 
     return WholeFiles(config, log)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the tests of networks to `make test-train`, which names their folder: where PyTorch is
+    installed they would run twice, and both processes would import it to collect them.
+    """
+    if collection_path != NETWORKS:
+        return None
+    roots = [Path(config.invocation_params.dir, word.partition("::")[0]) for word in config.args]
+    is_named = any(root.resolve().is_relative_to(NETWORKS) for root in roots)
+    return None if is_named else True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without looking for garbage: collecting makes a million objects that all stay, and
+    searching them again and again took a fifth of the time.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,13 +1,87 @@
 """Seeds and kinds of random data, of which a run by default takes some and `make test-slow` the
 rest.
+
+A test of its own costs about 5 ms of set-up, collection in both processes and reports, whatever it
+does. Where a thousand small comparisons differ by their seed alone, `looped` makes them one test.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
+
+SHOWN = 3  # failures of one loop
+Test = Callable[..., None]
+
+
+def looped(name: str, values: Iterable[Any]) -> Callable[[Test], Test]:
+    """Run a test once for every value of one of its arguments, as one test.
+
+    All values are tried. What failed says for which value: ``seed = 17`` stands below the error.
+    Fixtures are set up once for the whole loop, so a test that writes to ``tmp_path`` or patches
+    something takes `parametrize` instead.
+    """
+    values = list(values)
+    assert values
+
+    def decorate(test: Test) -> Test:
+        @functools.wraps(test)
+        def loop(*args: Any, **keywords: Any) -> None:
+            _try_all(functools.partial(test, *args, **keywords), name, values)
+
+        return _without_argument(loop, test, name)
+
+    return decorate
+
+
+def looped_seeds(n: int, *, default: int) -> Callable[[Test], Test]:
+    """Run a test for n values of its ``seed`` in a loop, those from ``default`` on as a second test
+    that is marked as slow: see `seeds` for when.
+    """
+
+    def decorate(test: Test) -> Test:
+        @functools.wraps(test)
+        def loop(*args: Any, batch: range, **keywords: Any) -> None:
+            _try_all(functools.partial(test, *args, **keywords), "seed", batch)
+
+        without = _without_argument(loop, test, "seed", instead="batch")
+        return pytest.mark.parametrize("batch", batches(n, default=default))(without)
+
+    return decorate
+
+
+def _try_all(test: Test, name: str, values: Sequence[Any]) -> None:
+    failures = []
+    for value in values:
+        try:
+            test(**{name: value})
+        except Exception as error:
+            error.add_note(f"{name} = {value!r:.200}")
+            failures.append(error)
+        except pytest.skip.Exception as skipped:
+            # A package that is missing skips the first value; later ones would hide the rest.
+            if value != values[0]:
+                raise AssertionError(f"{name} = {value!r:.200} skips all that follow") from skipped
+            raise
+    if len(failures) == 1:
+        raise failures[0]
+    if failures:
+        raise ExceptionGroup(f"{len(failures)} values of {name} failed", failures[:SHOWN])
+
+
+def _without_argument(loop: Test, test: Test, name: str, instead: str | None = None) -> Test:
+    """Hide the argument of a loop from pytest, which would look for a fixture of its name."""
+    signature = inspect.signature(test)
+    parameters = [p for p in signature.parameters.values() if p.name != name]
+    assert len(parameters) < len(signature.parameters), f"the test has no argument {name}"
+    if instead is not None:
+        parameters.append(inspect.Parameter(instead, inspect.Parameter.KEYWORD_ONLY))
+    loop.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return loop
 
 
 def seeds(n: int, *, default: int) -> list[Any]:

@@ -9,6 +9,7 @@ from calipers.agreement.certainty import Resampling
 from calipers.agreement.raters import Panel, coefficients, partial_agreement, rater_agreement
 from calipers.statistics.weights import Units
 from reference import raters as plain
+from seeds import looped
 
 N = None
 # Krippendorff's example of four raters and twelve items
@@ -60,7 +61,7 @@ def test_published_values():
 
 
 @pytest.mark.parametrize("scale", ["nominal", "ordinal", "interval"])
-@pytest.mark.parametrize("seed", range(10))
+@looped("seed", range(10))
 def test_plain_twin(scale, seed):
     rng = np.random.default_rng(seed)
     base = rng.integers(1, 5, (15, 1))

@@ -13,7 +13,7 @@ from browser.reports import EVERY
 # page is opened again for every file, and the halves are of the same kinds.
 ALWAYS = ("grouped", "hostile")
 OTHERS = tuple(name for name in EVERY if name not in ALWAYS)
-HALVES = {"even": OTHERS[::2], "odd": OTHERS[1::2]}
+HALVES: dict[str, tuple[str, ...]] = {"even": OTHERS[::2], "odd": OTHERS[1::2], "none": ()}
 
 # test -> report -> what is wrong; remove an entry with the fault
 FAULTS: dict[str, dict[str, str]] = {}

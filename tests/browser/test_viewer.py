@@ -4,10 +4,12 @@ never beyond its edges.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
+from browser.opening import Opener
 from browser.reading import open_all
 from browser.test_axe import PHONE, violations
 
@@ -16,11 +18,27 @@ if TYPE_CHECKING:
 
 PICTURE = ".viewer .stage svg"
 FOCUSED = "e => e === document.activeElement"
+RESET = """() => {
+    for (const dialog of document.querySelectorAll('dialog[open]')) dialog.close();
+    document.activeElement.blur();
+    scrollTo(0, 0); }"""
+
+
+@pytest.fixture(scope="module")
+def album(windows, reports, tmp_path_factory) -> Iterator[Page]:
+    """The page with pictures, opened once: it is the largest of all."""
+    opener = Opener(windows, tmp_path_factory.mktemp("album"))
+    yield opener(reports["with pictures"])
+    assert opener.close() == [], "the page was not quiet"
 
 
 @pytest.fixture
-def page(opened, reports) -> Page:
-    return opened(reports["with pictures"])
+def page(album) -> Iterator[Page]:
+    """The page as a reader opens it: nothing enlarged, nothing in focus, at its top."""
+    album.set_viewport_size({"width": 1200, "height": 900})
+    yield album
+    album.evaluate(RESET)
+    album.mouse.move(0, 0)
 
 
 @pytest.fixture
@@ -214,7 +232,8 @@ def test_each_picture_begins_whole(page, viewer):
     assert box_of(page) == whole
 
 
-def test_switches_and_sliders_hold_for_the_enlarged_picture(page):
+def test_switches_and_sliders_hold_for_the_enlarged_picture(opened, reports):
+    page = opened(reports["with pictures"])  # its own: it stays changed
     page.locator("#show-missed").uncheck()
     page.get_by_label("brightness").fill("1.5")
     page.locator(".enlarge").first.click()

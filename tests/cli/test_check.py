@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from evaluated import evaluated_demo
 from stored import by_centre, row, save
 
 OLD = Path(__file__).parent.parent / "fixtures" / "results-0.1"
@@ -221,10 +222,9 @@ def test_what_evaluate_wrote_can_be_checked(calipers, files, demands, tmp_path):
 
 def test_groups_of_a_real_evaluation(calipers, tmp_path):
     """Bounds and groups as `evaluate` writes them; the verdict agrees with the rows."""
-    import calipers as cal
 
     folder = tmp_path / "results"
-    cal.evaluate(cal.demo_cohort(), "overview", by=["centre", "centre,class"]).save(folder)
+    evaluated_demo("overview", by=["centre", "centre,class"]).save(folder)
     file = tmp_path / "requirements.toml"
     file.write_text(HEAD + CENTRES.replace("AP50", "AP@0.5"), encoding="utf-8")
     said = calipers("check", folder, file, "--json")

@@ -12,11 +12,12 @@ import pytest
 import calipers as cal
 from calipers.evaluation.tables import print_evaluation
 from calipers.show.terminal import READABLE
+from evaluated import evaluated_demo
 
 
 @pytest.fixture(scope="module")
 def evaluation():
-    return cal.evaluate(cal.demo_cohort(), "overview").by("centre", "size,class")
+    return evaluated_demo("overview").by("centre", "size,class")
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_marks_are_explained_in_words(shown, evaluation):
 
 
 def test_no_interval_asked_for_none_mentioned(shown):
-    text = "\n".join(shown(cal.evaluate(cal.demo_cohort(), "overview", ci=False)))
+    text = "\n".join(shown(evaluated_demo("overview", ci=False)))
     assert "[" not in text
     assert "interval" not in text
     assert "n = 120 images, 189 references." in text
@@ -152,7 +153,7 @@ def test_what_no_value_has_is_said_once(shown):
 
 
 def test_counts_of_mistakes_have_no_decimals(capsys: pytest.CaptureFixture[str]) -> None:
-    print_evaluation(cal.evaluate(cal.demo_cohort(), "tide", ci=False))
+    print_evaluation(evaluated_demo("tide", ci=False))
     line = next(
         line for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["errors/dup"]
     )

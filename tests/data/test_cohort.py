@@ -10,6 +10,7 @@ import pytest
 from calipers.data.cohort import Cohort
 from calipers.data.objects import empty_predictions
 from calipers.errors import UsageError
+from evaluated import evaluated_demo
 from random_cohorts import random_cohort
 
 
@@ -151,16 +152,15 @@ def test_center_and_centre_are_one_word() -> None:
     assert american.group("centre").tolist() == list("AABB")
     rows = cal.evaluate(american, "overview", by="centre", ci=False).rows
     assert {row.group["center"] for row in rows if row.group} == {"A", "B"}
-    british = cal.evaluate(cal.demo_cohort(), "overview", by=["center", "centre"], ci=False)
+    british = evaluated_demo("overview", by=["center", "centre"], ci=False)
     assert [grouping.by for grouping in british.groupings] == ["centre"]
     north = british.get("AP@0.5", model="mislabels", center="North")
     assert north == british.get("AP@0.5", model="mislabels", centre="North")
 
 
 def test_a_comparison_becomes_a_frame() -> None:
-    import calipers as cal
 
-    evaluation = cal.evaluate(cal.demo_cohort(), "overview", ci=False)
+    evaluation = evaluated_demo("overview", ci=False)
     frame = evaluation.compare(metrics=["F1@0.5"], replicates=100).to_frame()
     assert list(frame["metric"]) == ["F1@0.5"] * 3
     assert {"model_a", "model_b", "difference", "low", "high", "p_adjusted"} <= set(frame.columns)

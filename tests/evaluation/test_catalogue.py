@@ -10,6 +10,7 @@ import calipers as cal
 from calipers.evaluation.catalogue import FIGURES
 from calipers.show.figures import Curves, Forest, HeatMap
 from calipers.synthetic.volumes import demo_samples
+from evaluated import evaluated_demo
 
 OF_MAPS = ("voxel-roc", "voxel-pr", "soft-sizes", "levels")
 OF_ERRORS = ("error-gains", "error-counts")
@@ -17,7 +18,7 @@ OF_ERRORS = ("error-gains", "error-counts")
 
 @pytest.fixture(scope="module")
 def evaluation():
-    return cal.evaluate(cal.demo_cohort(), "overview", by=["centre", "size"])
+    return evaluated_demo("overview", by=["centre", "size"])
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def maps():
 
 @pytest.fixture(scope="module")
 def mistakes():
-    return cal.evaluate(cal.demo_cohort(), "tide")
+    return evaluated_demo("tide")
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -64,7 +65,7 @@ def test_the_title_of_froc_says_who_finds_how_much(evaluation):
 
 
 def test_without_intervals_there_is_no_band():
-    found = cal.evaluate(cal.demo_cohort(), "overview", ci=False).figure("froc")
+    found = evaluated_demo("overview", ci=False).figure("froc")
     assert np.isnan(found.lines[0].low).all()
     assert "intervals" not in found.note
 
@@ -95,7 +96,7 @@ def test_groups_are_those_that_were_asked_for(evaluation):
     with pytest.raises(cal.UsageError, match="no grouping 'age'"):
         evaluation.figure("groups", by="age")
     with pytest.raises(cal.UsageError, match="has no groups"):
-        cal.evaluate(cal.demo_cohort(), "overview", ci=False).figure("groups")
+        evaluated_demo("overview", ci=False).figure("groups")
 
 
 def test_fates_add_up(evaluation):
@@ -124,7 +125,7 @@ def test_the_threshold_curve_goes_through_the_average_precision(evaluation):
 def test_a_criterion_without_shares_has_no_threshold_curve():
     head = 'schema = "calipers.protocol/1"\nextends = "overview"\n'
     toml = head + '[matching]\ncriterion = "centre-distance"\nthresholds = 20\n'
-    ev = cal.evaluate(cal.demo_cohort(), cal.Protocol.from_toml(toml), ci=False)
+    ev = evaluated_demo(cal.Protocol.from_toml(toml), ci=False)
     for name in ("thresholds", "overlaps"):
         with pytest.raises(cal.UsageError, match="between 0 and 1"):
             ev.figure(name)

@@ -16,13 +16,14 @@ from calipers.evaluation.compare import narrowed
 from calipers.results.comparison import MARGIN_VERDICTS, VERDICTS
 from calipers.results.estimate import REASONS
 from cases import cohort_of
+from evaluated import evaluated_demo
 
 OVERVIEW = cal.Protocol.load("overview")
 
 
 @pytest.fixture(scope="module")
 def demo():
-    return cal.evaluate(cal.demo_cohort(), replace(OVERVIEW, replicates=300), ci=False)
+    return evaluated_demo(replace(OVERVIEW, replicates=300), ci=False)
 
 
 def clustered(evaluation, **statistics):
@@ -127,7 +128,7 @@ def test_counts_of_errors_are_better_when_small():
         "metric = [{ name = 'TP', kind = 'count', of = 'TP' }, { name = 'FN', kind = 'count', of = "
         "'FN' }]"
     )
-    ev = cal.evaluate(cal.demo_cohort(), protocol, ci=False)
+    ev = evaluated_demo(protocol, ci=False)
     found = ev.compare("misses-small", "overpredicts", metrics=["TP", "FN"], replicates=200)
     assert [row.verdict for row in found.rows] == ["b_better", "b_better"]
     assert ev.rank("FN", replicates=200).models[0] == "overpredicts"
@@ -305,7 +306,7 @@ def test_both_routes_give_the_same_bits():
 
 
 def test_narrowed_metrics_look_at_the_same_evidence(demo):
-    coco = cal.evaluate(cal.demo_cohort(), "coco", ci=False)
+    coco = evaluated_demo("coco", ci=False)
     ones = np.ones((1, 120), np.int64)
     for name in ("AP75", "ARs", "AR1"):
         (metric,) = narrowed(coco.protocol, [name])
@@ -561,7 +562,7 @@ def test_a_metric_without_classes_has_no_ranking_of_one():
         'matching = { classes = "ignore" }\n'
         "metric = [{ name = 'S', kind = 'sensitivity' }]"
     )
-    ev = cal.evaluate(cal.demo_cohort(), protocol, ci=False)
+    ev = evaluated_demo(protocol, ci=False)
     with pytest.raises(cal.UsageError, match="no values per class"):
         ev.rank("S", label="nodule")
     assert [row.label for row in ev.compare(per_class=True, replicates=100).rows] == [None] * 3

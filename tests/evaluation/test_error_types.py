@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import calipers as cal
+from evaluated import evaluated_demo
 
 
 @pytest.fixture(scope="module")
 def evaluation() -> cal.Evaluation:
-    return cal.evaluate(cal.demo_cohort(), "tide")
+    return evaluated_demo("tide")
 
 
 def test_gains_are_bars_with_their_intervals(evaluation: cal.Evaluation) -> None:
@@ -49,7 +50,7 @@ def test_a_perfect_model_has_no_bars() -> None:
 
 
 def test_a_protocol_without_error_types_has_no_such_figure() -> None:
-    ev = cal.evaluate(cal.demo_cohort(), "overview", ci=False)
+    ev = evaluated_demo("overview", ci=False)
     with pytest.raises(cal.UsageError, match="use the preset tide"):
         ev.figure("error-gains")
 

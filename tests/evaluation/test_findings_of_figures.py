@@ -13,6 +13,7 @@ from calipers.evaluation.figures import differences, hit_rule
 from calipers.evaluation.figures_errors import _orders_in_words
 from calipers.show.figures import HeatMap, Line
 from calipers.show.words import percent_text, short_name
+from evaluated import evaluated_demo
 from random_cohorts import random_cohort
 
 QUICK = replace(cal.Protocol.load("overview"), replicates=200)
@@ -52,7 +53,7 @@ def test_the_order_over_thresholds(lines, said):
 
 @pytest.mark.parametrize("preset", ["voc2007", "voc2012", "overview"])
 def test_the_curve_over_thresholds_runs_through_the_average_precision(preset):
-    ev = cal.evaluate(cal.demo_cohort(), replace(cal.Protocol.load(preset), replicates=100))
+    ev = evaluated_demo(replace(cal.Protocol.load(preset), replicates=100))
     found = ev.figure("thresholds")
     for drawn in found.lines:
         at = np.flatnonzero(np.isclose(drawn.x, 0.5))[0]

@@ -14,6 +14,7 @@ from calipers.evaluation.warnings import bounds_of, faint_scores
 from calipers.kernels import voxel_ranking
 from calipers.maps import examine
 from calipers.synthetic.volumes import demo_samples
+from evaluated import evaluated_demo
 
 QUICK = replace(cal.Protocol.load("anomaly"), replicates=100)
 
@@ -101,5 +102,5 @@ def test_thresholds_that_were_found_are_told_with_their_model() -> None:
 
 
 def test_boxes_get_no_such_warnings() -> None:
-    found = cal.evaluate(cal.demo_cohort(), ci=False).warnings
+    found = evaluated_demo(ci=False).warnings
     assert not any("voxel" in warning or "slice" in warning for warning in found)

@@ -11,6 +11,7 @@ from calipers.evaluation.rename import with_display_names
 from calipers.report.context import context_of
 from calipers.report.page import page
 from calipers.show.words import Short
+from evaluated import evaluated_demo
 
 LONG = "n" * 1_000_000
 QUICK = replace(cal.Protocol.load("overview"), replicates=200)
@@ -60,7 +61,7 @@ def test_the_numbers_stay_and_the_evaluation_goes_on_working():
 
 
 def test_short_names_are_left_alone():
-    evaluation = cal.evaluate(cal.demo_cohort(), QUICK, ci=False)
+    evaluation = evaluated_demo(QUICK, ci=False)
     assert with_display_names(evaluation) is evaluation
 
 

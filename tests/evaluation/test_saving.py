@@ -19,6 +19,7 @@ import pytest
 import calipers as cal
 from calipers.io.tables.table import cell, delimited, protect
 from calipers.results.files import staged_folder, write_atomically
+from evaluated import evaluated_demo
 from preset_lists import BOX_PRESETS
 
 COLUMNS = [
@@ -71,7 +72,7 @@ def test_columns_keep_their_types_without_any_prediction(tmp_path):
     cohort = cal.Cohort.from_arrays(
         [{"boxes": [[0, 0, 1, 1]], "labels": [0]}], [empty], classes=("a",)
     )
-    full = pq.read_schema(cal.evaluate(cal.demo_cohort()).save(tmp_path / "a") / "objects.parquet")
+    full = pq.read_schema(evaluated_demo().save(tmp_path / "a") / "objects.parquet")
     assert pq.read_schema(cal.evaluate(cohort).save(tmp_path / "b") / "objects.parquet") == full
     assert {name: str(full.field(name).type) for name in ("row", "partner", "score", "fate")} == {
         "row": "int64",
@@ -227,7 +228,7 @@ def test_a_first_metric_on_small_objects_does_not_hide_the_others(tmp_path):
         'schema = "calipers.protocol/1"\nname = "s"\nextends = "coco"\n'
         '[[metric]]\nname = "APs"\nkind = "average-precision"\nsize = "small"\n'
     )
-    evaluation = cal.evaluate(cal.demo_cohort(), cal.Protocol.from_toml(text))
+    evaluation = evaluated_demo(cal.Protocol.from_toml(text))
     rows = pq.read_table(evaluation.save(tmp_path / "out") / "objects.parquet").to_pylist()
     assert not [row for row in rows if row["fate"] == "ignored"]
 

@@ -11,6 +11,7 @@ import calipers as cal
 from calipers.evaluation.figures_maps import sizes_of, softness
 from calipers.show.figures import Curves, Forest, Scatter
 from calipers.synthetic.volumes import demo_samples
+from evaluated import evaluated_demo
 
 QUICK = replace(cal.Protocol.load("anomaly"), replicates=100)
 
@@ -122,7 +123,7 @@ def test_levels_stand_below_each_other_with_what_is_behind_them(evaluation: cal.
 
 
 def test_what_is_missing_is_said() -> None:
-    boxes = cal.evaluate(cal.demo_cohort(), "overview", ci=False)
+    boxes = evaluated_demo("overview", ci=False)
     for name in ("voxel-roc", "voxel-pr", "soft-sizes", "levels"):
         with pytest.raises(cal.UsageError, match="needs maps"):
             boxes.figure(name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from calipers.report.sections import comparison_section
 from calipers.show.differences import ranking_table
 from calipers.statistics.comparison import smallest_p
 from calipers.synthetic.volumes import demo_samples
+from evaluated import evaluated_demo
 from random_cohorts import random_cohort
 from seeds import batches
 
@@ -32,14 +34,19 @@ SUPERLATIVE = re.compile(
 TESTED = ("differences", "soft-sizes")
 
 
-def rows_of(n_images, seed, **options):
+@cache
+def evaluated(n_images, seed):
+    """Evaluate two models without intervals, once for all corrections."""
     cohort = random_cohort(n_images, 2, seed=seed, models=2, empty_share=0.2)
     if seed % 2:  # a second model of another quality
         first, second = list(cohort.models)
         worse = cal.corrupt(cohort, "position-noise", sigma=0.3 * (seed % 5), seed=seed, name="c")
         cohort = replace(cohort, models={first: cohort.models[first], second: worse.models["c"]})
-    evaluation = cal.evaluate(cohort, replace(OVERVIEW, cluster="image"), ci=False)
-    return evaluation.compare(metrics=["all"], **options).rows
+    return cal.evaluate(cohort, replace(OVERVIEW, cluster="image"), ci=False)
+
+
+def rows_of(n_images, seed, **options):
+    return evaluated(n_images, seed).compare(metrics=["all"], **options).rows
 
 
 @pytest.mark.parametrize("correction", ["none", "max-t", "holm"])
@@ -139,7 +146,7 @@ def evaluations():
         yield cal.evaluate(random_cohort(24, 3, seed=n_models, models=n_models), OVERVIEW)
     tide = replace(cal.Protocol.load("tide"), replicates=100)
     yield cal.evaluate(random_cohort(20, 3, seed=9, models=3), tide)
-    yield cal.evaluate(cal.demo_cohort(), OVERVIEW, by=["centre", "size"])
+    yield evaluated_demo(OVERVIEW, by=["centre", "size"])
     yield cal.evaluate_maps(list(demo_samples(8, 2, 32)), "anomaly")
     yield cal.evaluate(random_cohort(8, 2, seed=0, models=2, empty_share=1.0), OVERVIEW)
 

@@ -11,6 +11,7 @@ from scipy import ndimage
 import calipers as cal
 from calipers.heatmaps.boxes import boxes_from_heatmaps
 from reference import heatmaps as slow
+from seeds import looped
 
 
 def found(maps, **options):
@@ -91,7 +92,7 @@ def test_the_best_box_of_a_class_is_kept_and_the_first_of_equal_ones():
     ]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@looped("seed", range(20))
 def test_the_best_mean_is_a_core_and_the_best_maximum_the_first_threshold(seed):
     maps = ndimage.gaussian_filter(np.random.default_rng(seed).random((1, 1, 20, 20)), (0, 0, 2, 2))
     assert [row[2] for row in rows(found(maps, keep_best=True))] == [180.0]
@@ -129,7 +130,7 @@ def test_boxes_lie_on_the_image_not_on_the_map():
     assert result.images.size.tolist() == [[20.0, 10.0]]
 
 
-@pytest.mark.parametrize("seed", range(120))
+@looped("seed", range(120))
 def test_the_slow_twin_says_the_same(seed):
     random = np.random.default_rng(seed)
     d, n_classes = 2 + seed % 2, int(random.integers(1, 4))
@@ -156,7 +157,7 @@ def test_the_slow_twin_says_the_same(seed):
     )
 
 
-@pytest.mark.parametrize("seed", range(20))
+@looped("seed", range(20))
 def test_flips_and_swapped_axes_move_boxes_and_change_nothing_else(seed):
     values = np.random.default_rng(seed).random((1, 1, 6, 9))
     plain = found(values, size=(9, 6)).predictions

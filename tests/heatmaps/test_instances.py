@@ -8,6 +8,7 @@ import pytest
 import calipers as cal
 from calipers.heatmaps.boxes import instances_from_map
 from reference import heatmaps as slow
+from seeds import looped
 
 
 def dense(masks, k, shape):
@@ -32,7 +33,7 @@ def test_by_hand():
     assert found.masks.size.tolist() == [[3, 3]]
 
 
-@pytest.mark.parametrize("seed", range(100))
+@looped("seed", range(100))
 def test_the_slow_twin_says_the_same(seed):
     random = np.random.default_rng(seed)
     d = 2 + seed % 2

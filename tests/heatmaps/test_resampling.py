@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from calipers.heatmaps.boxes import resample
 from reference import heatmaps as slow
+from seeds import looped
 
 
 def test_two_pixels_become_four_by_hand():
@@ -27,7 +27,7 @@ def test_a_plane_stays_a_plane_away_from_the_edges():
     np.testing.assert_allclose(found[2:-2, 1:-1], plane[2:-2, 1:-1], atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@looped("seed", range(60))
 def test_the_slow_twin_says_the_same(seed):
     random = np.random.default_rng(seed)
     d = 2 + seed % 2
@@ -47,7 +47,7 @@ def test_the_same_shape_and_constant_maps_keep_every_bit():
     assert (resample(np.full((3, 4), 0.1), (31, 17)) == 0.1).all()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@looped("seed", range(10))
 def test_flips_and_swapped_axes_commute_with_it(seed):
     random = np.random.default_rng(seed)
     values, shape = random.random((4, 6)), (9, 11)

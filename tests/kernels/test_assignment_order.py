@@ -19,9 +19,3 @@ def test_pairs_come_by_similarity_then_score_then_rows(levels: int, n: int) -> N
     order = assignment._descending_order(reference, prediction, similarity, score)
     keys = list(zip(-similarity, -score[prediction], prediction, reference, np.arange(n).tolist()))
     assert order.tolist() == [key[-1] for key in sorted(keys)]
-
-
-def test_the_first_of_every_key_is_marked() -> None:
-    flags = assignment._is_first(np.array([3, 1, 3, 0, 1]))
-    assert flags.tolist() == [True, True, False, True, False]
-    assert len(assignment._is_first(np.zeros(0, np.int64))) == 0

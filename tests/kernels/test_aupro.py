@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from calipers.kernels.voxel_ranking import aupro
 from reference import voxels as slow
-from seeds import seeds
+from seeds import looped_seeds
 
 
 def sample(rng: np.random.Generator, levels: int) -> tuple[np.ndarray, np.ndarray]:
@@ -18,7 +18,7 @@ def sample(rng: np.random.Generator, levels: int) -> tuple[np.ndarray, np.ndarra
     return rng.integers(0, levels, shape) / levels, components
 
 
-@pytest.mark.parametrize("seed", seeds(120, default=40))
+@looped_seeds(120, default=40)
 def test_area_equals_the_obvious_one(seed: int) -> None:
     rng = np.random.default_rng(seed)
     samples = [sample(rng, int(rng.choice([2, 5, 1000]))) for _ in range(rng.integers(1, 5))]

@@ -8,6 +8,7 @@ import pytest
 from calipers.kernels import coco_rle, ragged, runs
 from mask_cases import random_mask, rows_from_columns
 from reference import coco_masks
+from seeds import looped
 
 
 def characters(texts):
@@ -40,7 +41,7 @@ def test_signs_and_differences_by_hand():
     assert coco_rle.decode_text(*characters([text.decode()])).counts.tolist() == [16, 3, 5, 1]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@looped("seed", range(10))
 def test_texts_counts_and_runs_against_the_slow_twin(seed):
     rng = np.random.default_rng(seed)
     masks = [random_mask(rng) for _ in range(60)]

@@ -8,6 +8,7 @@ import pytest
 from calipers.kernels import boxes as fusion
 from calipers.kernels import ragged, route
 from calipers.kernels.boxes import iou as pairwise_iou
+from seeds import looped
 
 Table = tuple[np.ndarray, ...]
 
@@ -62,7 +63,7 @@ def one_by_one(
 @pytest.mark.usefixtures("kernel_route")
 @pytest.mark.parametrize("moving", [True, False])
 @pytest.mark.parametrize("dimensions", [2, 3])
-@pytest.mark.parametrize("seed", range(10))
+@looped("seed", range(10))
 def test_clusters_are_the_greedy_rule(seed: int, dimensions: int, moving: bool) -> None:
     problem = table(seed, dimensions)
     leader, merged = fusion.clusters(*problem, 0.3, moving)

@@ -21,6 +21,7 @@ from calipers.kernels.roc import (
     operating,
 )
 from reference import monitors as slow
+from seeds import looped
 
 
 def drawn(seed: int, n: int = 30, levels: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -44,7 +45,7 @@ def areas(
     return aurc(standing, loss[None])[0], augrc(standing, loss[None])[0]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@looped("seed", range(60))
 def test_every_quantity_equals_its_slow_twin_under_weights(seed: int) -> None:
     alarm, wanted, weights = drawn(seed, levels=2 + seed % 12)
     found = operating(alarm, wanted, weights)
@@ -63,7 +64,7 @@ def test_every_quantity_equals_its_slow_twin_under_weights(seed: int) -> None:
         assert found.best_f1()[r] == pytest.approx(slow.best_f1(many, labels), abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@looped("seed", range(20))
 def test_the_area_is_that_of_the_ranks_of_cases_to_the_last_bit(seed: int) -> None:
     alarm, wanted, weights = drawn(seed, n=80)
     ranks = CaseRanks.of(alarm, wanted, -np.inf)
@@ -74,7 +75,7 @@ def test_the_area_is_that_of_the_ranks_of_cases_to_the_last_bit(seed: int) -> No
         np.testing.assert_array_equal(found[k], operating(alarm, label, weights).auroc())
 
 
-@pytest.mark.parametrize("seed", range(25))
+@looped("seed", range(25))
 def test_areas_of_risk_are_the_mean_over_all_orders_of_ties(seed: int) -> None:
     rng = np.random.default_rng(seed)
     alarm, loss = rng.integers(0, 3, 6).astype(float), rng.integers(0, 3, 6) / 2
@@ -87,7 +88,7 @@ def test_areas_of_risk_are_the_mean_over_all_orders_of_ties(seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(10))
+@looped("seed", range(10))
 def test_a_weight_is_so_many_images(seed: int) -> None:
     rng = np.random.default_rng(seed)
     alarm, loss, weights = rng.integers(0, 4, 12) / 4, rng.random(12), rng.integers(0, 4, (2, 12))

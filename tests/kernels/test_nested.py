@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calipers.kernels import mixed
 from reference import mixed as twin
-from seeds import seeds
+from seeds import looped, looped_seeds
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -46,7 +46,7 @@ def case(seed: int, depth: int | None = None, n: int = 40) -> Case:
 
 
 @pytest.mark.parametrize("reml", [True, False])
-@pytest.mark.parametrize("seed", range(12))
+@looped("seed", range(12))
 def test_deviance_equals_the_dense_twin(seed: int, reml: bool) -> None:
     made = case(seed)
     tree = made.tree
@@ -106,7 +106,7 @@ def test_gradient_is_the_derivative(reml: bool, sigma2: float | None) -> None:
 
 
 @pytest.mark.parametrize("reml", [True, False])
-@pytest.mark.parametrize("seed", seeds(25, default=10))
+@looped_seeds(25, default=10)
 def test_no_other_start_finds_a_lower_deviance(seed: int, reml: bool) -> None:
     tree = case(seed, n=70).tree
     found = mixed.fit(tree, reml=reml)
@@ -119,7 +119,7 @@ def test_no_other_start_finds_a_lower_deviance(seed: int, reml: bool) -> None:
         assert found.deviance <= other.deviance + 1e-7
 
 
-@pytest.mark.parametrize("seed", range(15))
+@looped("seed", range(15))
 def test_the_optimum_satisfies_its_conditions(seed: int) -> None:
     """The derivative vanishes where a variance is positive,
     and points outwards where it is zero.
@@ -210,7 +210,7 @@ def test_profile_bounds_lie_where_the_dense_twin_says(which: int) -> None:
             assert lowest.fun == pytest.approx(best.deviance + rise, abs=2e-3)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@looped("seed", range(10))
 def test_search_and_crossing_on_known_functions(seed: int) -> None:
     from calipers.kernels.mixed import crossing, minimise
 

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from calipers.kernels import ranks, route
 from calipers.kernels import ranks as pairwise
 from reference import pairwise as plain
-from seeds import seeds
+from seeds import looped_seeds
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
 
@@ -82,7 +82,7 @@ def test_hand_values() -> None:
     ]
 
 
-@pytest.mark.parametrize("seed", seeds(60, default=25))
+@looped_seeds(60, default=25)
 def test_every_score_equals_its_slow_twin(seed: int) -> None:
     rng = np.random.default_rng(seed)
     k, n = int(rng.choice([2, 3, 5])), int(rng.choice([2, 3, 4, 7, 16, 17, 40]))

@@ -11,6 +11,7 @@ from calipers.kernels import shapes as polygons
 from calipers.kernels import shapes as self_crossing
 from mask_cases import flat, random_ring, rows_from_columns
 from reference import coco_masks
+from seeds import looped
 
 
 def drawn(shapes, sizes):
@@ -54,7 +55,7 @@ def test_rings_are_united_not_subtracted():
     assert np.array_equal(whole, both)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@looped("seed", range(8))
 def test_random_shapes_against_the_slow_twin(seed):
     rng = np.random.default_rng(seed)
     sizes = [tuple(rng.integers(1, 24, 2).tolist()) for _ in range(60)]

@@ -64,3 +64,10 @@ def test_matching_spans(keys: list[int], wanted: list[int]) -> None:
     assert counts.tolist() == [keys.count(key) for key in wanted]
     for start, count, key in zip(starts.tolist(), counts.tolist(), wanted):
         assert keys[start : start + count] == [key] * count
+
+
+def test_the_first_of_every_key_is_marked() -> None:
+    keys = np.array([3, 1, 3, 0, 1])
+    assert ragged.is_first(keys).tolist() == [True, True, False, True, False]
+    assert ragged.first_places(keys).tolist() == [0, 1, 3]
+    assert len(ragged.is_first(np.zeros(0, np.int64))) == 0

@@ -8,6 +8,7 @@ from scipy import ndimage
 
 from calipers.kernels import ragged, runs
 from reference import masks as slow
+from seeds import looped
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
 
@@ -150,7 +151,7 @@ def test_owners_far_apart_are_added_up_alike() -> None:
     assert list(zip(*(part.tolist() for part in found))) == expected
 
 
-@pytest.mark.parametrize("seed", range(30))
+@looped("seed", range(30))
 def test_both_and_without(seed: int) -> None:
     random = np.random.default_rng([11, seed])
     a, b = random_arrays(random, 2)
@@ -161,7 +162,7 @@ def test_both_and_without(seed: int) -> None:
     assert (runs.fill(*left, True, a.shape) == (a & ~b)).all()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@looped("seed", range(40))
 def test_boundaries_equal_the_twin_and_scipy(seed: int) -> None:
     random = np.random.default_rng([12, seed])
     shapes = [

@@ -9,7 +9,7 @@ import pytest
 
 from calipers.kernels import ragged, runs
 from reference import masks as slow
-from seeds import seeds
+from seeds import looped, looped_seeds
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
 
@@ -52,7 +52,7 @@ def test_nothing_has_no_runs(shape: tuple[int, ...]) -> None:
     assert not runs.fill(*runs.find(empty), True, shape).any()
 
 
-@pytest.mark.parametrize("seed", seeds(60, default=25))
+@looped_seeds(60, default=25)
 def test_there_and_back(seed: int) -> None:
     mask = random_mask(seed)
     start, length = runs.find(mask)
@@ -86,7 +86,7 @@ def obvious(array: np.ndarray) -> list[tuple[int, int, float]]:
 @pytest.mark.parametrize(
     "kind", [*WHOLE, np.float16, np.float32, np.float64, ">i2", ">f8"], ids=str
 )
-@pytest.mark.parametrize("width", [1, 2, 63, 64, 65, 128, 200])
+@looped("width", [1, 2, 63, 64, 65, 128, 200])
 def test_runs_of_every_type_and_width_equal_the_obvious_ones(kind: type, width: int) -> None:
     """Widths on either side of what is looked at together; runs that touch the ends of rows and of
     the array.
@@ -138,7 +138,7 @@ def test_values_are_numbered_in_ascending_order(values: np.ndarray) -> None:
     assert n == len(set(values.tolist()))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@looped("seed", range(20))
 def test_grouped_runs_keep_their_order_inside_of_an_owner(seed: int) -> None:
     random = np.random.default_rng([16, seed])
     n, m = int(random.integers(1, 9)), int(random.integers(0, 40))
@@ -173,7 +173,7 @@ def objects(seed: int, empty: bool = False) -> tuple[list[np.ndarray], tuple[np.
     )
 
 
-@pytest.mark.parametrize("seed", range(20))
+@looped("seed", range(20))
 def test_boxes_voxels_and_centroids(seed: int) -> None:
     arrays, (start, length, offsets, size) = objects(seed)
     sizes = np.tile(size, (len(arrays), 1))
@@ -185,7 +185,7 @@ def test_boxes_voxels_and_centroids(seed: int) -> None:
     np.testing.assert_allclose(runs.centroids(start, length, offsets, sizes), expected, rtol=1e-15)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@looped("seed", range(20))
 def test_sums_and_weighted_centroids(seed: int) -> None:
     arrays, (start, length, offsets, size) = objects(seed)
     scores = np.random.default_rng(seed).random(arrays[0].shape).astype(np.float32)
@@ -240,7 +240,7 @@ def test_objects_without_runs_have_no_box_and_no_centre() -> None:
     assert np.isnan(centre[2]).all()
 
 
-@pytest.mark.parametrize("seed", range(30))
+@looped("seed", range(30))
 def test_area_in_a_box_cuts_voxels(seed: int) -> None:
     mask = random_mask(seed, 0.5)
     random = np.random.default_rng(seed)
@@ -259,7 +259,7 @@ def test_a_box_turned_inside_out_shares_nothing() -> None:
     assert not runs.in_box(start, length, size_of(mask), turned).any()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@looped("seed", range(20))
 def test_points_belong_to_the_voxel_that_holds_them(seed: int) -> None:
     arrays, (start, length, offsets, size) = objects(seed)
     random = np.random.default_rng(seed)

@@ -7,6 +7,7 @@ import pytest
 
 from calipers.kernels import voxel_ranking
 from reference import voxels as slow
+from seeds import looped
 
 VARIANTS = ("tversky", "jaccard", "printed")
 E = 1e-5
@@ -74,7 +75,7 @@ def test_the_printed_formula_is_undefined_where_it_has_no_denominator() -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("seed", range(20))
+@looped("seed", range(20))
 def test_sums_give_what_a_loop_over_voxels_gives(variant: voxel_ranking.Variant, seed: int) -> None:
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(2, 6, rng.integers(2, 4)))

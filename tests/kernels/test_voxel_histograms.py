@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.kernels import route, voxel_ranking, voxels
-from seeds import seeds
+from seeds import looped, looped_seeds
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
 
@@ -76,7 +76,7 @@ def test_a_table_wider_than_a_piece_is_worked_off_row_by_row() -> None:
         assert [column[r] for column in together] == [column[0] for column in alone]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@looped("seed", range(30))
 def test_both_routes_give_the_same_bits(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shape = (int(rng.integers(1, 6)), int(rng.choice([1, 7, 3000])))
@@ -127,7 +127,7 @@ def test_a_weight_is_listing_the_image_so_often(
         assert (pooled.auroc[r], pooled.ap[r]) == pytest.approx(exact, abs=1e-13, nan_ok=True)
 
 
-@pytest.mark.parametrize("seed", seeds(100, default=40))
+@looped_seeds(100, default=40)
 def test_the_exact_figures_lie_within_the_bounds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 3000))

@@ -8,6 +8,7 @@ from calipers.data.objects import Predictions
 from calipers.errors import UsageError
 from calipers.kernels import boxes
 from calipers.matching.suppress import suppressed
+from seeds import looped
 
 
 def cohort(seed: int, n_images: int = 4, classes: int = 2) -> cal.Cohort:
@@ -41,7 +42,7 @@ def one_after_the_other(table: Predictions, threshold: float, *, within: bool) -
 
 @pytest.mark.parametrize("within", [True, False])
 @pytest.mark.parametrize("threshold", [0.0, 0.3, 0.5])
-@pytest.mark.parametrize("seed", range(20))
+@looped("seed", range(20))
 def test_it_is_the_greedy_rule(seed: int, threshold: float, within: bool) -> None:
     table = cohort(seed).models["model"]
     found = suppressed(table, threshold, n_classes=2 if within else 0)

@@ -8,6 +8,7 @@ import calipers as cal
 from calipers.kernels import curves
 from calipers.matching.matches import COUNTED
 from calipers.metrics.ranking import FrocCurve, PrecisionCurve
+from evaluated import evaluated_demo
 from random_cohorts import random_cohort
 
 RATES = (0.125, 0.5, 1.0, 4.0)
@@ -16,7 +17,7 @@ RECALLS = tuple(k / 100 for k in range(101))
 
 @pytest.fixture(scope="module")
 def evaluation():
-    return cal.evaluate(cal.demo_cohort(), "overview", ci=False)
+    return evaluated_demo("overview", ci=False)
 
 
 def ones(matches):

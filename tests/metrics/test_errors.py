@@ -12,6 +12,7 @@ import pytest
 import calipers as cal
 from calipers.metrics.error_types import COUNTS, GAINS
 from cases import metric_of
+from evaluated import evaluated_demo
 from kernel_routes import native_by_default
 
 # `parity/test_routes.py` holds every metric and every strategy to the same bits on both routes.
@@ -167,7 +168,7 @@ def test_a_gain_without_references_is_undefined_and_a_count_is_not() -> None:
 
 def test_groups_and_intervals() -> None:
     tide = replace(cal.Protocol.load("tide"), replicates=300)
-    ev = cal.evaluate(cal.demo_cohort(), tide, by=["centre"])
+    ev = evaluated_demo(tide, by=["centre"])
     found = ev["mislabels", "dAP/cls"]
     assert found.low < found.value < found.high
     of_groups = [

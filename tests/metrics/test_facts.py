@@ -18,6 +18,7 @@ from calipers.metrics.counts import FP, CountMetric
 from calipers.report.context import context_of
 from calipers.report.methods import methods_section
 from calipers.report.page import page as page_of
+from evaluated import evaluated_demo
 
 SOURCE = Path(cal.__file__).parent
 MOST_KINDS = 2  # keys of one dictionary: figures may be called as a metric is
@@ -57,7 +58,7 @@ def evaluation(monkeypatch: pytest.MonkeyPatch) -> cal.Evaluation:
     headline = ["surplus@0.5"]
     """
     protocol = replace(cal.Protocol.from_toml(text), replicates=100)
-    return cal.evaluate(cal.demo_cohort(), protocol)
+    return evaluated_demo(protocol)
 
 
 def test_a_metric_from_the_registry_is_in_tables_report_and_documentation(

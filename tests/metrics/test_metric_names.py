@@ -9,6 +9,7 @@ import pytest
 import calipers as cal
 from calipers.evaluation.protocol import Protocol, presets
 from calipers.metrics.metric_names import named_plan, short_names
+from evaluated import evaluated_demo
 
 COCO = Protocol.load("coco").thresholds
 
@@ -90,8 +91,8 @@ def test_a_protocol_with_other_metrics() -> None:
     assert [plan.name for plan in protocol.metrics] == ["AP50", "AP@0.4", "s"]
     assert (protocol.name, protocol.headline) == ("coco, metrics chosen", ("AP50", "AP@0.4", "s"))
     assert Protocol.from_toml(protocol.to_toml()) == protocol
-    evaluation = cal.evaluate(cal.demo_cohort(), protocol, ci=False)
-    full = cal.evaluate(cal.demo_cohort(), "coco", ci=False)
+    evaluation = evaluated_demo(protocol, ci=False)
+    full = evaluated_demo("coco", ci=False)
     assert evaluation["mislabels", "AP50"].value == full["mislabels", "AP50"].value
     same = Protocol.load("coco")
     assert same.with_metrics([plan.name for plan in same.metrics]) is same

@@ -9,6 +9,7 @@ from sklearn.metrics import precision_recall_curve, roc_auc_score, roc_curve
 import calipers as cal
 from calipers.data.maps import Maps
 from calipers.metrics.maps import SensitivityCurve, VoxelPrecisionCurve
+from seeds import looped
 
 PLACES = tuple(np.linspace(0.01, 1.0, 100))
 FINE = tuple(np.linspace(0.0, 1.0, 20_001))
@@ -39,7 +40,7 @@ def ones(n: int) -> np.ndarray:
     return np.ones((1, n), np.int64)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@looped("seed", range(20))
 def test_the_roc_curve_is_that_of_scikit_learn(seed: int) -> None:
     given = samples(seed)
     rate, share, _ = roc_curve(*flat(given), drop_intermediate=False)
@@ -55,7 +56,7 @@ def test_the_area_below_the_roc_curve_is_the_auroc() -> None:
     assert np.trapezoid(found, FINE) == pytest.approx(roc_auc_score(*flat(given)), abs=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@looped("seed", range(20))
 def test_the_precision_is_that_of_the_highest_score_with_the_recall(seed: int) -> None:
     given = samples(seed)
     precision, recall, _ = precision_recall_curve(*flat(given))

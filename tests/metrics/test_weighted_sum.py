@@ -11,6 +11,7 @@ import calipers as cal
 from calipers.evaluation.protocol import Protocol
 from calipers.statistics.weights import bootstrap
 from cases import cohort_of, metric_of, values_of
+from evaluated import evaluated_demo
 
 
 def node21(replicates: int = 200) -> Protocol:
@@ -30,7 +31,7 @@ def test_the_score_of_node21_is_the_sum_of_its_parts() -> None:
 
 def test_the_interval_comes_from_the_sums_of_the_replicates() -> None:
     """Not from added variances: both terms see the same draws."""
-    evaluation = cal.evaluate(cal.demo_cohort(), node21())
+    evaluation = evaluated_demo(node21())
     (by_kind,) = [m for m in evaluation.protocol.compile() if m.facts.names == ("score",)]
     evidence = next(
         table

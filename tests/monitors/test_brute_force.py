@@ -13,7 +13,7 @@ import pytest
 
 import calipers as cal
 from calipers.monitors.scope import Scope
-from seeds import seeds
+from seeds import looped, looped_seeds
 
 NAN = math.nan
 ROUNDS = 150
@@ -121,7 +121,7 @@ def assert_numbers(found: Any, expected: dict[str, float], paradigm: str, mixed:
 
 
 @pytest.mark.parametrize("higher", [True, False])
-@pytest.mark.parametrize("seed", seeds(ROUNDS, default=100))
+@looped_seeds(ROUNDS, default=100)
 def test_every_quantity_is_what_its_definition_says(seed: int, higher: bool) -> None:
     rng = np.random.default_rng([8, seed, higher])
     m, s, ood = drawn(rng)
@@ -152,7 +152,7 @@ def test_every_quantity_is_what_its_definition_says(seed: int, higher: bool) -> 
         assert cells[a, b, c] == ((ood == a) & (unsafe == b) & (rejected == c)).sum()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@looped("seed", range(60))
 def test_graded_risk_and_the_sweep_are_what_their_definitions_say(seed: int) -> None:
     rng = np.random.default_rng([9, seed])
     m, s, _ = drawn(rng)
@@ -174,7 +174,7 @@ def test_graded_risk_and_the_sweep_are_what_their_definitions_say(seed: int) -> 
         assert found.get("prevalence", tau=tau).value == pytest.approx(np.mean(s < tau))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@looped("seed", range(40))
 def test_stakes_are_what_their_definitions_say(seed: int) -> None:
     rng = np.random.default_rng([10, seed])
     n = int(rng.integers(4, 20))
@@ -207,7 +207,7 @@ def test_stakes_are_what_their_definitions_say(seed: int) -> None:
 
 
 @pytest.mark.parametrize("rule", ["q95-safe", "best-f1", "youden"])
-@pytest.mark.parametrize("seed", range(30))
+@looped("seed", range(30))
 def test_thresholds_are_those_of_the_tuning_images(seed: int, rule: str) -> None:
     rng = np.random.default_rng([11, seed])
     n = 60
@@ -236,7 +236,7 @@ def test_thresholds_are_those_of_the_tuning_images(seed: int, rule: str) -> None
 
 
 @pytest.mark.parametrize("classes", ["declared", "present", "micro"])
-@pytest.mark.parametrize("seed", range(25))
+@looped("seed", range(25))
 def test_scope_scores_are_what_their_definition_says(seed: int, classes: str) -> None:
     rng = np.random.default_rng([12, seed])
     names, images = [f"c{k}" for k in range(int(rng.integers(1, 4)))], [f"i{k}" for k in range(5)]

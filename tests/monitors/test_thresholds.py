@@ -18,6 +18,7 @@ from calipers.monitors.labels import (
     thresholds_of,
 )
 from calipers.statistics.weights import Units
+from seeds import looped
 
 
 @pytest.mark.parametrize("n", [1, 7, 19, 20, 21, 100, 1000])
@@ -41,7 +42,7 @@ def test_no_safe_image_gives_no_threshold() -> None:
     assert math.isnan(choose_threshold("youden", np.arange(3.0), np.ones(3, np.bool_)))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@looped("seed", range(20))
 def test_the_best_of_all_attained_scores_is_taken(seed: int) -> None:
     rng = np.random.default_rng(seed)
     alarm, wanted = rng.integers(0, 8, 40).astype(float), rng.random(40) < 0.4

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calipers.data.masks import Masks
-from calipers.kernels import ragged, route, runs, shapes
+from calipers.kernels import coco_rle, ragged, route, runs, shapes
 from native.buffers import taken_at_other_lengths
 
 pytestmark = pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
@@ -117,6 +117,20 @@ def calls() -> dict[str, tuple[Any, ...]]:
         "intersections": (*owned, *owned),
         "run_boxes": (*table, np.array([[3, 2], [3, 2]]), 2, np.zeros((2, 4)), 1),
         "run_centroids": (scores, True, *table, size, np.zeros(2), np.zeros((2, 2)), 1),
+        "decode_text": (
+            offsets,
+            np.frombuffer(b"444", np.uint8),
+            *three[:2],
+            np.zeros(2, np.int8),
+        ),
+        "turned_counts": (*table, np.array([[3, 2], [3, 2]]), np.zeros(2, np.int64), 1),
+        "turned_runs": (
+            *table,
+            np.array([[3, 2], [3, 2]]),
+            np.array([0, 2, 4]),
+            *(np.zeros(4, np.int64) for _ in range(2)),
+            1,
+        ),
     }
 
 
@@ -164,6 +178,15 @@ def test_a_missing_argument_is_an_error_of_python(name: str) -> None:
         ("run_centroids", 3, np.array([1, -3, 5])),
         ("run_centroids", 3, np.array([1, 3, 6])),
         ("run_centroids", 4, np.array([2, -1, 1])),
+        ("decode_text", 0, np.array([0, 4, 3])),
+        ("turned_counts", 1, np.array([1, 3, 3])),
+        ("turned_counts", 1, np.array([1, 3, 6])),
+        ("turned_counts", 1, np.array([-1, 3, 5])),
+        ("turned_counts", 2, np.array([2, 1, -1])),
+        ("turned_counts", 3, np.array([[3, -2], [3, 2]])),
+        ("turned_counts", 3, np.array([[3, 2], [2**40, 2**40]])),
+        ("turned_runs", 4, np.array([0, 1, 4])),
+        ("turned_runs", 4, np.array([0, 3, 4])),
     ],
 )
 def test_contents_that_would_lead_out_of_the_buffers_are_refused(
@@ -180,3 +203,31 @@ def test_an_array_without_voxels_has_no_runs() -> None:
         start, length, value = both(runs.of_labels, np.zeros(shape, np.int16))
         assert len(start) == len(length) == len(value) == 0
     assert len(ragged.owners(both(runs.grouped, start, length, start, 0)[0])) == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_turned_runs_have_the_same_bits(seed: int) -> None:
+    # Runs that touch, go on in the next line, and are empty; objects without any.
+    rng = np.random.default_rng(seed)
+    tables, sizes = [], rng.integers(1, 30, (12, 2))
+    for fast, slow in sizes.tolist():
+        ends = np.sort(rng.integers(0, fast * slow + 1, 2 * int(rng.integers(0, 20))))
+        tables.append((ends[::2], np.diff(ends)[::2]))
+    offsets = ragged.from_counts(np.array([len(start) for start, _ in tables]))
+    start, length = (np.concatenate(parts).astype(np.int64) for parts in zip(*tables))
+    along_slow = both(runs.turned, offsets, start, length, sizes)
+    back = runs.joined(*runs.turned(*along_slow, sizes[:, ::-1]))
+    for one, other in zip(back, runs.joined(offsets, start, length), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_compressed_texts_have_the_same_counts_and_faults(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, 40, 60)
+    # Signs of run lengths, of which some do not end or are too long; now and then another sign.
+    text = rng.integers(48, 112, int(lengths.sum())).astype(np.uint8)
+    text[rng.random(len(text)) < 0.01] = rng.integers(0, 256)
+    text[rng.random(len(text)) < 0.5 * (seed % 3)] |= 0b1000000
+    for part in both(coco_rle.decode_text, ragged.from_counts(lengths), text):
+        assert part.dtype in (np.int64, np.int8)

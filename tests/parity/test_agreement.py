@@ -10,7 +10,7 @@ from calipers.agreement.decisions import mcnemar_exact, swapped_gains
 from calipers.agreement.raters import Panel, coefficients
 from calipers.kernels import roc
 from calipers.statistics.comparison import permutation_p
-from seeds import seeds
+from seeds import looped, looped_seeds
 
 
 def calls(seed):
@@ -28,7 +28,7 @@ def scores(decision, reference):
     return cal.agreement_scores(*cells)
 
 
-@pytest.mark.parametrize("seed", range(120))
+@looped("seed", range(120))
 def test_scikit_learn_on_tables(seed):
     from sklearn import metrics
 
@@ -50,7 +50,7 @@ def test_scikit_learn_on_tables(seed):
     assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@looped("seed", range(100))
 def test_scikit_learn_on_areas(seed):
     from sklearn.metrics import roc_auc_score
 
@@ -85,7 +85,7 @@ def ours(codes, scale):
     return {name: float(value[0]) for name, value in found.items()}
 
 
-@pytest.mark.parametrize("seed", range(100))
+@looped("seed", range(100))
 def test_krippendorff(seed):
     package = pytest.importorskip("krippendorff")
     codes, table = panel(seed)
@@ -95,7 +95,7 @@ def test_krippendorff(seed):
 
 
 # irrCAC takes 50 ms for a table; krippendorff sees all hundred.
-@pytest.mark.parametrize("seed", seeds(100, default=30))
+@looped_seeds(100, default=30)
 def test_irrcac(seed):
     raw, pandas = pytest.importorskip("irrCAC.raw"), pytest.importorskip("pandas")
     codes, table = panel(seed)
@@ -134,7 +134,7 @@ def test_irrcac_on_its_own_example():
     }
 
 
-@pytest.mark.parametrize("seed", range(60))
+@looped("seed", range(60))
 def test_two_raters_are_a_table(seed):
     """With two raters and two categories the coefficients of panels are those of 2x2 tables."""
     decision, reference = calls(seed)

@@ -11,6 +11,7 @@ from calipers.statistics import comparison as paired
 from calipers.statistics.comparison import adjusted, signed_rank_p
 from calipers.statistics.ranks import kendall_tau_b
 from calipers.statistics.weights import Units
+from seeds import looped
 from shares import Ratio, sides
 
 METRIC = Ratio()
@@ -34,7 +35,7 @@ def test_exact_sign_flips_of_one_example():
     assert exact_p(A, B) == peer.pvalue == 0.669921875
 
 
-@pytest.mark.parametrize("seed", range(12))
+@looped("seed", range(12))
 def test_exact_sign_flips(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 13))
@@ -97,7 +98,7 @@ def test_corrections(ours, theirs):
         )
 
 
-@pytest.mark.parametrize("seed", range(10))
+@looped("seed", range(10))
 def test_kendall_tau_b(seed):
     rng = np.random.default_rng(seed)
     one, others = rng.integers(1, 5, 6).astype(float), rng.integers(1, 5, (20, 6)).astype(float)

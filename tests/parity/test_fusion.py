@@ -20,6 +20,7 @@ import pytest
 import calipers as cal
 from fusion_peer import load_ensemble_boxes
 from kernel_routes import native_by_default
+from seeds import looped
 
 # The peer takes most of the time, and `kernels/test_fusion.py` holds both routes to the same bits.
 pytestmark = native_by_default
@@ -69,7 +70,7 @@ def assert_equal(ours: tuple[np.ndarray, ...], theirs: tuple[np.ndarray, ...]) -
     assert (np.diff(ours[1]) <= 0).all()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@looped("seed", SEEDS)
 def test_nms(seed: int) -> None:
     lists = members(seed)
     if sum(map(len, lists[0])):
@@ -78,7 +79,7 @@ def test_nms(seed: int) -> None:
         )
 
 
-@pytest.mark.parametrize("seed", range(20))
+@looped("seed", range(20))
 def test_nms_with_weights_up_to_the_scale_of_scores(seed: int) -> None:
     """We divide by the largest weight, they by the sum: with equal weights ours are the scores."""
     lists, weights = members(seed), [1.0, 3.0, 2.0, 0.5]
@@ -87,7 +88,7 @@ def test_nms_with_weights_up_to_the_scale_of_scores(seed: int) -> None:
     assert_equal(ours, (boxes, scores * sum(weights) / max(weights), labels))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@looped("seed", SEEDS)
 @pytest.mark.parametrize(
     "confidence", ["avg", "max", "box_and_model_avg", "absent_model_aware_avg"]
 )
@@ -107,7 +108,7 @@ def test_weighted_boxes_fusion(seed: int, confidence: Any) -> None:
     assert_equal(ours, (boxes, np.minimum(scores, 1.0), labels))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@looped("seed", SEEDS)
 def test_weighted_boxes_fusion_that_may_overflow(seed: int) -> None:
     lists, weights = members(seed), [1.0, 3.0, 2.0, 0.5]
     theirs = answer_of_peer(
@@ -116,7 +117,7 @@ def test_weighted_boxes_fusion_that_may_overflow(seed: int) -> None:
     assert_equal(cal.weighted_boxes_fusion(*lists, weights=weights, overflow=True), theirs)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@looped("seed", SEEDS)
 def test_weighted_boxes_fusion_of_volumes(seed: int) -> None:
     """With equal weights; with others its 3D form counts boxes up to the sum of weights, its 2D
     form up to the number of models.
@@ -128,7 +129,7 @@ def test_weighted_boxes_fusion_of_volumes(seed: int) -> None:
         assert_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@looped("seed", SEEDS)
 def test_non_maximum_weighted(seed: int) -> None:
     lists, weights = members(seed), [1.0, 3.0, 2.0, 0.5] if seed % 2 else None
     theirs = answer_of_peer(
@@ -141,7 +142,7 @@ def test_non_maximum_weighted(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("method", "code"), [("linear", 1), ("gaussian", 2)])
-@pytest.mark.parametrize("seed", SEEDS)
+@looped("seed", SEEDS)
 def test_soft_nms_keeps_the_same_boxes(seed: int, method: Any, code: int) -> None:
     """And it gives their scores from before the decay, so only ours say who suffered."""
     lists = members(seed)

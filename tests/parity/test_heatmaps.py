@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from PIL import Image
 from scipy import ndimage
 
 from calipers.heatmaps.boxes import boxes_from_heatmaps, resample
-from seeds import seeds
+from seeds import looped_seeds
 
 
-@pytest.mark.parametrize("seed", seeds(150, default=40))
+@looped_seeds(150, default=40)
 def test_resampling_is_zoom_in_grid_mode(seed):
     random = np.random.default_rng(seed)
     old = random.integers(1, 20, 2 + seed % 2)
@@ -21,7 +20,7 @@ def test_resampling_is_zoom_in_grid_mode(seed):
     np.testing.assert_allclose(resample(values, shape), theirs, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", seeds(100, default=30))
+@looped_seeds(100, default=30)
 def test_enlarging_is_the_bilinear_filter_of_pillow(seed):
     random = np.random.default_rng(seed)
     old = random.integers(1, 20, 2)
@@ -33,7 +32,7 @@ def test_enlarging_is_the_bilinear_filter_of_pillow(seed):
     )
 
 
-@pytest.mark.parametrize("seed", seeds(100, default=30))
+@looped_seeds(100, default=30)
 def test_boxes_and_scores_are_those_of_scipy(seed):
     random = np.random.default_rng(seed)
     values = ndimage.gaussian_filter(random.random((24, 30)), 1.5)

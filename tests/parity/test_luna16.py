@@ -10,7 +10,7 @@ import pytest
 import calipers as cal
 from kernel_routes import native_by_default
 from reference.luna16 import Scan, inside, sensitivity_at
-from seeds import seeds
+from seeds import looped_seeds
 
 # The peer takes most of the time, and `test_routes.py` holds every metric to the same bits on both
 # routes.
@@ -72,7 +72,7 @@ def cohort_of(scans: list[Scan]) -> cal.Cohort:
     return cal.Cohort.from_arrays(references, predictions, classes=("nodule",))
 
 
-@pytest.mark.parametrize("seed", seeds(40, default=15))
+@looped_seeds(40, default=15)
 def test_equal_to_the_description_of_the_challenge(seed: int) -> None:
     scans = random_scans(seed, n=12)
     result = cal.evaluate(cohort_of(scans), "luna16", ci=False)

@@ -16,7 +16,7 @@ import statsmodels.formula.api as smf
 import calipers as cal
 from calipers.kernels import mixed
 from calipers.regression.logistic import logistic_model
-from seeds import seeds
+from seeds import looped_seeds
 
 SETS = 20
 
@@ -127,7 +127,7 @@ def statsmodels_fit(table: pd.DataFrame, reml: bool, wanted: float) -> Any:
 
 
 # A fit of statsmodels takes half a second.
-@pytest.mark.parametrize("seed", seeds(SETS, default=4))
+@looped_seeds(SETS, default=4)
 def test_random_sets_equal_statsmodels(seed: int) -> None:
     table, reml = random_table(seed), seed % 2 == 0
     ours = cal.mixed_model(table, "iou ~ size + age", ["centre", "patient", "image"], reml=reml)

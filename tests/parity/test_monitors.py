@@ -11,7 +11,7 @@ import calipers as cal
 from calipers.kernels.roc import operating
 from calipers.monitors.estimates import Stakes
 from calipers.monitors.metrics import Signed
-from seeds import seeds
+from seeds import looped_seeds
 
 metrics = pytest.importorskip("sklearn.metrics")
 
@@ -30,7 +30,7 @@ def drawn(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return alarm, wanted, rng.integers(0, 4, n) + (np.arange(n) < 2)
 
 
-@pytest.mark.parametrize("seed", seeds(120, default=40))
+@looped_seeds(120, default=40)
 def test_areas_are_those_of_scikit_learn(seed: int) -> None:
     alarm, wanted, weights = drawn(seed)
     found = operating(alarm, wanted, np.stack([np.ones(len(alarm), np.int64), weights]))
@@ -46,7 +46,7 @@ def test_areas_are_those_of_scikit_learn(seed: int) -> None:
         )
 
 
-@pytest.mark.parametrize("seed", seeds(120, default=40))
+@looped_seeds(120, default=40)
 def test_the_false_alarms_at_95_percent_are_the_lowest_point_of_the_roc_curve_there(
     seed: int,
 ) -> None:
@@ -56,7 +56,7 @@ def test_the_false_alarms_at_95_percent_are_the_lowest_point_of_the_roc_curve_th
     assert 1 - found.tnr_at_tpr(0.95)[0] == pytest.approx(fpr[tpr >= 0.95].min(), abs=TOLERANCE)
 
 
-@pytest.mark.parametrize("seed", seeds(120, default=40))
+@looped_seeds(120, default=40)
 def test_the_correlation_of_alarms_is_that_of_scikit_learn(seed: int) -> None:
     alarm, wanted, weights = drawn(seed)
     rejected = alarm >= np.median(alarm)

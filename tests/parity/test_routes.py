@@ -16,7 +16,7 @@ from calipers.matching.matches import Matches, Pairs, View
 from cases import KINDS, MODEL, cohort_of, evidence_of
 from properties.suite import CASES, Case
 from reference.matching import STRATEGIES
-from seeds import batches
+from seeds import batches, looped
 
 pytestmark = pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
 
@@ -31,7 +31,7 @@ def assert_equal_bits(found: Any, expected: Any) -> None:
             assert getattr(ours, "dtype", None) == getattr(theirs, "dtype", None), column.name
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@looped("kind", KINDS)
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("seeds", batches(3, default=1))
 def test_evidence_and_values_of_every_metric(case: Case, kind: str, seeds: range) -> None:
@@ -50,7 +50,7 @@ def test_evidence_and_values_of_every_metric(case: Case, kind: str, seeds: range
             np.testing.assert_array_equal(metric.value(slow, weights), expected)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@looped("kind", KINDS)
 @pytest.mark.parametrize("strategy", [*STRATEGIES, "optimal"])
 def test_matches_of_every_strategy_with_limits_and_without_classes(
     strategy: str, kind: str

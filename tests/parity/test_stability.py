@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import pytest
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score, jaccard_score, matthews_corrcoef
 
@@ -13,7 +12,7 @@ import calipers as cal
 from calipers.kernels import ranks
 from kernel_routes import native_by_default
 from reference.pairwise import pairs_of
-from seeds import seeds
+from seeds import looped_seeds
 
 # The peer takes most of the time, and `test_routes.py` holds pairs of maps to the same bits on both
 # routes.
@@ -56,7 +55,7 @@ def tau_a(x: np.ndarray, y: np.ndarray) -> float:
     return float(both.sum() / (len(x) * (len(x) - 1)))
 
 
-@pytest.mark.parametrize("seed", seeds(120, default=100))
+@looped_seeds(120, default=100)
 def test_correlations(seed: int) -> None:
     values = random_maps(seed)
     found = ranks.correlations(values)
@@ -72,7 +71,7 @@ def test_correlations(seed: int) -> None:
         np.testing.assert_allclose(found[:, p], expected, rtol=0, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("seed", seeds(120, default=100))
+@looped_seeds(120, default=100)
 def test_scores_of_binary_maps(seed: int) -> None:
     values, cut = random_maps(seed), 0.5
     n = values.shape[1]

@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from calipers.kernels import voxel_ranking, voxels
 from kernel_routes import native_by_default
-from seeds import seeds
+from seeds import looped, looped_seeds
 
 # The peer takes most of the time, and `kernels/test_voxel_ranking.py` holds both routes to the same
 # bits.
@@ -42,7 +42,7 @@ def random_set(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return scores.astype(rng.choice([np.float32, np.float64])), positive
 
 
-@pytest.mark.parametrize("seed", seeds(180, default=100))
+@looped_seeds(180, default=100)
 def test_random_sets(seed: int) -> None:
     scores, positive = random_set(seed)
     auroc, ap = voxel_ranking.exact(scores[positive], scores[~positive])
@@ -50,7 +50,7 @@ def test_random_sets(seed: int) -> None:
     assert ap == pytest.approx(average_precision_score(positive, scores), abs=TOLERANCE)
 
 
-@pytest.mark.parametrize("seed", range(0, 180, 3))
+@looped("seed", range(0, 180, 3))
 def test_histograms_of_a_few_levels(seed: int) -> None:
     scores, positive = random_set(seed)
     scores = np.round(scores * 100).astype(np.float32) / 100

@@ -14,8 +14,9 @@ from calipers.metrics.base import Metric
 from calipers.results.estimate import REASONS
 from map_cases import map_protocol, random_samples
 from properties.suite import MAP_CASES, Case
+from seeds import looped
 
-every_metric = pytest.mark.parametrize("case", MAP_CASES, ids=str)
+every_metric = looped("case", MAP_CASES)
 LAST_BITS = 1e-14
 SEEDS = (0, 1, 2, 3)
 

@@ -14,9 +14,9 @@ from calipers.statistics.estimates import Certainty, estimates
 from calipers.statistics.weights import Units
 from cases import KINDS, MODEL, cohort_of, evidence_of
 from properties.suite import CASES, MAP_CASES, Case
-from seeds import in_turn
+from seeds import in_turn, looped
 
-every_metric = pytest.mark.parametrize("case", CASES, ids=str)
+every_metric = looped("case", CASES)
 BOX, FAR = [0, 0, 10, 10], [30, 30, 40, 40]
 N_IMAGES = 30
 
@@ -40,7 +40,7 @@ def stated(
             yield metric.facts.names[k], metric.facts.bounds_of(k), estimate
 
 
-@pytest.mark.parametrize(("case", "kind"), in_turn(CASES, KINDS, default=5))
+@pytest.mark.parametrize(("case", "kind"), in_turn(CASES, KINDS, default=3))
 def test_bounds_stay_in_range_and_hold_their_value(case: Case, kind: str) -> None:
     cohort = cohort_of(kind, seed=31, n_images=N_IMAGES)
     unit = np.arange(N_IMAGES) // 3

@@ -53,7 +53,7 @@ def assert_sound(evaluation: cal.Evaluation) -> None:
     assert "NaN" not in evaluation.to_json()
 
 
-@pytest.mark.parametrize(("preset", "kind"), in_turn(PRESETS, PERFECT, default=3))
+@pytest.mark.parametrize(("preset", "kind"), in_turn(PRESETS, PERFECT, default=2))
 def test_references_as_predictions_are_perfect(preset: str, kind: str) -> None:
     # One object per image: a box inside another one of its class has an iop of 1 with both (preset
     # chestxray8).
@@ -74,7 +74,7 @@ def test_references_as_predictions_are_perfect(preset: str, kind: str) -> None:
     assert_sound(evaluation)
 
 
-@pytest.mark.parametrize(("preset", "kind"), in_turn(PRESETS, KINDS, default=4))
+@pytest.mark.parametrize(("preset", "kind"), in_turn(PRESETS, KINDS, default=3))
 def test_any_cohort_has_a_sound_evaluation(preset: str, kind: str) -> None:
     evaluation = evaluate(fitting(cohort_of(kind, seed=2, models=2), preset), preset)
     assert_sound(evaluation)
@@ -97,7 +97,7 @@ def test_no_predictions_no_references_nothing(preset: str) -> None:
         assert_sound(evaluate(trouble, preset))
 
 
-@pytest.mark.parametrize(("preset", "plan"), in_turn(PRESETS, PLANS, default=2))
+@pytest.mark.parametrize(("preset", "plan"), in_turn(PRESETS, PLANS, default=1))
 def test_workers_and_blocks_do_not_change_a_bit(
     preset: str, plan: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import calipers as cal
+from evaluated import evaluated_demo
 
 
 def section_of(page: str) -> str:
@@ -21,7 +21,7 @@ def section_of(page: str) -> str:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("page") / "report.html"
-    return cal.evaluate(cal.demo_cohort(), "tide").report(path).read_text(encoding="utf-8")
+    return evaluated_demo("tide").report(path).read_text(encoding="utf-8")
 
 
 def test_the_section_has_both_figures_and_says_what_kinds_are(page: str) -> None:
@@ -43,21 +43,21 @@ def test_examples_name_objects_and_link_to_pictures_that_exist(page: str) -> Non
 
 
 def test_a_page_without_pictures_has_no_links(tmp_path: Path) -> None:
-    ev = cal.evaluate(cal.demo_cohort(), "tide", ci=False)
+    ev = evaluated_demo("tide", ci=False)
     section = section_of(ev.report(tmp_path / "p.html", pictures=False).read_text(encoding="utf-8"))
     assert "table-mistakes" in section
     assert "<a href" not in section
 
 
 def test_redacted_examples_show_no_id(tmp_path: Path) -> None:
-    ev = cal.evaluate(cal.demo_cohort(), "tide", ci=False)
+    ev = evaluated_demo("tide", ci=False)
     section = section_of(ev.report(tmp_path / "p.html", redact=True).read_text(encoding="utf-8"))
     assert "table-mistakes" in section
     assert not any(name in section for name in ev.cohort.images.ids)
 
 
 def test_other_protocols_keep_their_section(tmp_path: Path) -> None:
-    ev = cal.evaluate(cal.demo_cohort(), "overview", ci=False)
+    ev = evaluated_demo("overview", ci=False)
     section = section_of(ev.report(tmp_path / "p.html").read_text(encoding="utf-8"))
     assert "fig-fates" in section
     assert "error-gains" not in section

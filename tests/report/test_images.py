@@ -11,6 +11,7 @@ from PIL import Image
 import calipers as cal
 from calipers.report.context import context_of
 from calipers.report.sections_images import images_section
+from evaluated import evaluated_demo
 from random_cohorts import random_cohort
 
 QUICK = replace(cal.Protocol.load("overview"), replicates=200)
@@ -18,7 +19,7 @@ QUICK = replace(cal.Protocol.load("overview"), replicates=200)
 
 @pytest.fixture(scope="module")
 def evaluation():
-    return cal.evaluate(cal.demo_cohort(), QUICK, ci=False)
+    return evaluated_demo(QUICK, ci=False)
 
 
 def shown(evaluation, **choices):

@@ -19,6 +19,7 @@ from calipers.report.context import context_of
 from calipers.report.page import page
 from calipers.report.verdict import verdict
 from calipers.synthetic.volumes import demo_samples
+from evaluated import evaluated_demo
 
 QUICK = replace(cal.Protocol.load("anomaly"), replicates=200)
 
@@ -51,7 +52,7 @@ def test_maps_and_objects_have_sections(context):
 
 
 def test_boxes_have_neither(evaluation):
-    found = context_of(cal.evaluate(cal.demo_cohort(), "overview", ci=False), pictures=False)
+    found = context_of(evaluated_demo("overview", ci=False), pictures=False)
     assert sections_images.maps_section(found) == ""
     assert sections_images.section(found) == ""
     assert "neighbours" not in methods.methods_section(found)
@@ -187,7 +188,7 @@ def test_pictures_have_a_switch_and_colours_for_the_map(context):
 
 
 def test_the_page_of_boxes_has_no_such_switch():
-    found = context_of(cal.evaluate(cal.demo_cohort(), "overview", ci=False))
+    found = context_of(evaluated_demo("overview", ci=False))
     assert "show-map" not in sections_images.images_section(found)
 
 

@@ -11,6 +11,7 @@ import pytest
 import calipers as cal
 from calipers.report.context import context_of
 from calipers.report.methods import methods_section
+from evaluated import evaluated_demo
 from preset_lists import BOX_PRESETS
 from random_cohorts import random_cohort
 
@@ -18,7 +19,10 @@ QUICK = replace(cal.Protocol.load("overview"), replicates=200)
 
 
 def words(cohort=None, protocol=QUICK, **choices):
-    ev = cal.evaluate(cohort or cal.demo_cohort(), protocol, **choices)
+    if cohort is None:
+        ev = evaluated_demo(protocol, **choices)
+    else:
+        ev = cal.evaluate(cohort, protocol, **choices)
     return unescape(methods_section(context_of(ev, pictures=False)).split("</ol>")[0])
 
 

@@ -20,6 +20,7 @@ from calipers.evaluation.evaluate import evaluate
 from calipers.report.context import Context, context_of
 from calipers.report.page import page as page_of
 from calipers.synthetic.volumes import demo_samples
+from evaluated import evaluated_demo
 from source_trees import tree_of
 
 SOURCE = Path(cal.__file__).parent
@@ -62,7 +63,7 @@ def test_pages_import_nothing_that_evaluates_or_resamples(file: Path) -> None:
 def test_a_page_from_a_stored_folder_does_not_evaluate_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cal.evaluate(cal.demo_cohort(), QUICK, by="centre").save(tmp_path / "results")
+    evaluated_demo(QUICK, by="centre").save(tmp_path / "results")
     stored = cal.open_evaluation(tmp_path / "results")
 
     def refuse(*_: object, **__: object) -> None:
@@ -97,14 +98,14 @@ def _calls(context: Context) -> set[str]:
 @pytest.mark.parametrize("preset", ["overview", "tide", "coco"])
 def test_writing_a_page_of_boxes_computes_nothing(preset: str) -> None:
     protocol = replace(cal.Protocol.load(preset), replicates=200)
-    evaluation = cal.evaluate(cal.demo_cohort(), protocol, by=["centre"])
+    evaluation = evaluated_demo(protocol, by=["centre"])
     context = context_of(evaluation)
     assert {"fig-froc", "fig-thresholds", "fig-differences"} <= set(context.figures)
     assert _calls(context) == set()
 
 
 def test_writing_the_sections_on_request_computes_nothing() -> None:
-    evaluation = cal.evaluate(cal.demo_cohort(), QUICK)
+    evaluation = evaluated_demo(QUICK)
     context = context_of(evaluation, multiverse=True, stability=True)
     # Classes are made when a module is imported, which may happen now.
     page_of(context)
@@ -130,7 +131,7 @@ def _words(evaluation: cal.Evaluation, **choices: bool) -> list[str]:
 @pytest.mark.parametrize("choice", [{}, {"stability": True}, {"multiverse": True}])
 def test_a_redacted_page_has_the_numbers_of_the_open_one(choice: dict[str, bool]) -> None:
     protocol = QUICK.only(["sensitivity@0.5", "FP/image@0.5"])
-    evaluation = cal.evaluate(cal.demo_cohort(), protocol)
+    evaluation = evaluated_demo(protocol)
     redacted = _words(evaluation, redact=True, **choice)
     assert redacted == _words(evaluation, redact=True, **choice)
     numbers = {line for line in _words(evaluation, **choice) if re.search(r"\d \[|interval", line)}
@@ -141,7 +142,7 @@ def test_a_redacted_page_has_the_numbers_of_the_open_one(choice: dict[str, bool]
 def test_renamed_units_are_drawn_in_their_old_order() -> None:
     from calipers.evaluation.rename import redact_ids
 
-    evaluation = cal.evaluate(cal.demo_cohort(), QUICK.only(["sensitivity@0.5"]))
+    evaluation = evaluated_demo(QUICK.only(["sensitivity@0.5"]))
     renamed = redact_ids(evaluation)
     assert renamed.units.code.tolist() == evaluation.units.code.tolist()
     for name in ("froc", "pr"):

@@ -19,6 +19,7 @@ import calipers as cal
 from calipers.report.context import context_of
 from calipers.report.page import page as page_of
 from calipers.show.words import LONGEST_DISPLAY, _shortened, short_name
+from evaluated import evaluated_demo
 from preset_lists import BOX_PRESETS
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -66,7 +67,7 @@ def outline(text: str) -> Outline:
 
 @pytest.fixture(scope="module")
 def evaluation():
-    return cal.evaluate(cal.demo_cohort(), "overview")
+    return evaluated_demo("overview")
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +77,8 @@ def text(evaluation):
 
 @pytest.mark.parametrize("preset", BOX_PRESETS)
 def test_it_is_well_formed_for_every_preset(preset):
-    protocol = replace(cal.Protocol.load(preset), replicates=QUICK.replicates)
-    text = page(cal.evaluate(cal.demo_cohort(), protocol))
+    protocol = replace(cal.Protocol.load(preset), replicates=100)  # as other files take it
+    text = page(evaluated_demo(protocol))
     parsed = outline(text)
     assert [tag for tag, _ in parsed.tags].count("h1") == 1
     assert len(text.encode()) < LIMIT
@@ -231,7 +232,7 @@ def test_it_states_n(text):
 
 
 def test_n_gets_a_column_where_it_varies():
-    text = page(cal.evaluate(cal.demo_cohort(), "coco"))
+    text = page(evaluated_demo("coco"))
     row = re.search(r"<tr><th scope=row>APs</th><td[^>]* data-v.*?</tr>", text)[0]
     assert row.endswith("<td class=n>88</td></tr>")
 
@@ -249,7 +250,7 @@ def test_warnings_are_shown(text, evaluation):
     assert evaluation.warnings
     for warning in evaluation.warnings:
         assert f"<li>{warning}</li>" in text
-    quiet = cal.evaluate(cal.demo_cohort(), "overview", ci=False)
+    quiet = evaluated_demo("overview", ci=False)
     assert "Before you trust" not in page(quiet)
 
 
@@ -305,7 +306,7 @@ def test_percentile_bias_and_monte_carlo_error_stand_beside(text, evaluation):
 
 
 def test_without_intervals_nothing_is_said_of_them():
-    text = page(cal.evaluate(cal.demo_cohort(), "overview", ci=False))
+    text = page(evaluated_demo("overview", ci=False))
     words = re.sub(r"<pre>.*?</pre>|<script.*?</script>", "", text, flags=re.DOTALL)
     assert re.findall(r"[^.>]*[Ii]nterval[^.<]*", words) == [
         " No confidence intervals were computed"

@@ -12,6 +12,7 @@ from calipers.evaluation.protocol import Protocol
 from calipers.metrics.base import MetricPlan
 from calipers.report.context import context_of
 from calipers.report.verdict import verdict
+from evaluated import evaluated_demo
 
 QUICK = replace(Protocol.load("overview"), replicates=200)
 
@@ -103,7 +104,7 @@ def test_nothing_to_find():
 
 
 def test_the_demo_says_which_leads_are_more_than_chance():
-    found = said_of(cal.evaluate(cal.demo_cohort(), "overview"))
+    found = said_of(evaluated_demo("overview"))
     assert found.first.startswith(
         "overpredicts finds 38.1 points more of the references than mislabels"
     )
@@ -157,7 +158,7 @@ def test_an_interval_beyond_zero_that_fails_the_test_is_explained_by_its_p_value
 
 
 def test_both_ends_of_an_interval_have_the_same_digits():
-    found = said_of(cal.evaluate(cal.demo_cohort(), QUICK))
+    found = said_of(evaluated_demo(QUICK))
     low, high = re.search(r"interval ([\d.]+) to ([\d.]+) %\)", found.further[0]).groups()
     assert ("." in low) == ("." in high)
 
@@ -181,16 +182,14 @@ def test_of_many_models_a_lead_over_rivals_that_were_not_met_is_not_judged():
 
 
 def test_it_says_what_counts_as_found():
-    assert said_of(
-        cal.evaluate(cal.demo_cohort(), replace(Protocol.load("rodeo"), replicates=200))
-    ).further[-1] == (
+    assert said_of(evaluated_demo(replace(Protocol.load("rodeo"), replicates=200))).further[-1] == (
         "A reference counts as found if the area it shares with a predicted box is at least 10 % "
         "of the area both cover together (box-iou >= 0.1)."
     )
 
 
 def test_what_a_model_raises_uncut_is_told_where_it_is_more_than_one_alarm():
-    found = said_of(cal.evaluate(cal.demo_cohort(), "overview"))
+    found = said_of(evaluated_demo("overview"))
     alarms = (
         "With all its predictions, overpredicts raises 4.8 false alarms per image (95 % interval "
         "4.2 to 5.3)."

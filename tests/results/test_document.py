@@ -11,6 +11,7 @@ import pytest
 
 import calipers as cal
 from calipers.results.document import Document, linked
+from evaluated import evaluated_demo
 from source_trees import tree_of
 
 GIVEN_ONCE = {
@@ -114,7 +115,7 @@ def test_rows_become_a_frame() -> None:
 
 
 def test_options_that_a_page_does_not_take_are_refused(tmp_path: Path) -> None:
-    ev = cal.evaluate(cal.demo_cohort(), "overview", ci=False)
+    ev = evaluated_demo("overview", ci=False)
     with pytest.raises(cal.UsageError, match=r"the page takes images, .*, not 'image'"):
         ev.report(tmp_path / "page.html", image="folder")
     with pytest.raises(cal.UsageError, match=r"the folder takes force, .*, not 'forced'"):
@@ -125,7 +126,7 @@ def test_options_that_a_page_does_not_take_are_refused(tmp_path: Path) -> None:
 
 
 def test_comparisons_and_rankings_have_figures() -> None:
-    ev = cal.evaluate(cal.demo_cohort(), "overview")
+    ev = evaluated_demo("overview")
     comparison = ev.compare("mislabels", "overpredicts", metrics=["AP@0.5"])
     assert (
         comparison.figure().title

@@ -10,6 +10,7 @@ import pytest
 import calipers as cal
 from calipers.cli.main import run as call
 from calipers.results.provenance import AUDIT, machine, read_log, run_record, source
+from evaluated import evaluated_demo
 
 OTHERS = (None, True, 0, -1, 0.5, "", "x", [], {}, [1], {"a": 1})
 
@@ -17,7 +18,7 @@ OTHERS = (None, True, 0, -1, 0.5, "", "x", [], {}, [1], {"a": 1})
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved") / "results"
-    evaluation = cal.evaluate(cal.demo_cohort(), "coco", ci=False)
+    evaluation = evaluated_demo("coco", ci=False)
     evaluation.save(folder, command=["calipers", "evaluate"])
     evaluation.save(folder, command=["calipers", "evaluate"], force=True)
     return folder
@@ -136,7 +137,7 @@ def test_a_broken_log_is_not_overwritten(folder):
     (folder / AUDIT).write_text(text.replace('"number":1', '"number":7'))
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
     with pytest.raises(cal.InputError, match="audit-chain"):
-        cal.evaluate(cal.demo_cohort(), "coco", ci=False).save(folder, force=True)
+        evaluated_demo("coco", ci=False).save(folder, force=True)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 

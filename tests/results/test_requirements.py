@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import calipers as cal
 from calipers.errors import InputError
 from calipers.results.requirements import Outcome, Requirement, Requirements, check, verdicts
+from evaluated import evaluated_demo
 from stored import by_centre, row
 
 HEAD = 'schema = "calipers.requirements/1"\n'
@@ -246,7 +247,7 @@ def test_evaluations_of_another_kind(rows: list, demanded: dict, why: str) -> No
 
 
 def test_rows_of_a_real_evaluation_can_be_judged() -> None:
-    evaluation = cal.evaluate(cal.demo_cohort(), "overview", ci=False)
+    evaluation = evaluated_demo("overview", ci=False)
     rows = [found.as_dict() for found in evaluation.rows]
     value = float(evaluation["overpredicts", "AP@0.5"])
     found = judge(rows, metric="AP@0.5", model="overpredicts", statistic="value", at_least=value)

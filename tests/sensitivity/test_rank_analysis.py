@@ -18,6 +18,7 @@ from calipers.sensitivity.result import (
     ranks_of,
     winners,
 )
+from seeds import looped
 
 # Three judges, four models, of Kendall's own form: rank sums 6, 4, 9, 11.
 JUDGES = np.array([[2.0, 1, 3, 4], [1, 2, 3, 4], [3, 1, 4, 2]])
@@ -51,7 +52,7 @@ def test_the_highest_value_has_rank_one_and_equal_values_share_the_mean():
     ]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@looped("seed", range(60))
 def test_ranks_are_those_of_scipy(seed):
     values = random_values(seed)
     assert np.array_equal(ranks_of(values), rankdata(-values, axis=1))
@@ -72,13 +73,13 @@ def test_w_of_one_configuration_one_model_or_ties_only_is_undefined(ranks):
     assert np.isnan(kendall_w(np.array(ranks)))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@looped("seed", range(60))
 def test_w_with_ties_follows_the_formula(seed):
     ranks = ranks_of(random_values(seed))
     assert kendall_w(ranks) == pytest.approx(w_by_the_formula(ranks), abs=1e-12, nan_ok=True)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@looped("seed", range(60))
 def test_the_mean_tau_is_that_of_scipy(seed):
     ranks = ranks_of(random_values(seed))
     taus = [kendalltau(one, other).statistic for one, other in combinations(ranks, 2)]

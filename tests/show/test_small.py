@@ -9,6 +9,7 @@ import pytest
 
 import calipers as cal
 from calipers.results.estimate import Estimate
+from evaluated import evaluated_demo
 
 QUICK = replace(cal.Protocol.load("overview"), replicates=200)
 NAN = float("nan")
@@ -16,7 +17,7 @@ NAN = float("nan")
 
 @pytest.fixture(scope="module")
 def evaluation():
-    return cal.evaluate(cal.demo_cohort(), QUICK)
+    return evaluated_demo(QUICK)
 
 
 def words(shown):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from seeds import seeds
+from seeds import looped, looped_seeds
 
 NAN = math.nan
 ROUNDS = 120
@@ -139,7 +139,7 @@ SUMMED = (
 )  # no rule for undefined pairs
 
 
-@pytest.mark.parametrize("seed", seeds(ROUNDS, default=40))
+@looped_seeds(ROUNDS, default=40)
 def test_every_score_is_what_its_definition_says(seed: int) -> None:
     rng = np.random.default_rng([8, seed])
     bags = random_bags(rng)
@@ -182,7 +182,7 @@ def test_every_score_is_what_its_definition_says(seed: int) -> None:
                 assert value == pytest.approx(expected, abs=1e-12, nan_ok=True), name
 
 
-@pytest.mark.parametrize("seed", range(40))
+@looped("seed", range(40))
 def test_instances_are_counted_by_the_models_that_call_them(seed: int) -> None:
     rng = np.random.default_rng([9, seed])
     bags = random_bags(rng)
@@ -194,7 +194,7 @@ def test_instances_are_counted_by_the_models_that_call_them(seed: int) -> None:
     assert found.per_bag.tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@looped("seed", range(40))
 def test_the_reference_is_found_as_far_as_counting_says(seed: int) -> None:
     rng = np.random.default_rng([10, seed])
     bags = random_bags(rng)

@@ -10,6 +10,7 @@ import pytest
 
 import calipers as cal
 from calipers.stability.grid import RULES, instance_labels
+from seeds import looped
 
 BOX = [[12, 10, 31, 20]]  # on an image of 40 x 40 with cells of 10 x 10
 
@@ -65,7 +66,7 @@ def slow(
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("seed", range(25))
+@looped("seed", range(25))
 def test_every_rule_equals_loops_over_cells(rule: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)
     size, grid = (

@@ -11,6 +11,7 @@ from sklearn.metrics import f1_score, jaccard_score, roc_auc_score
 
 import calipers as cal
 from calipers.stability.bag_scores import STANDARD, Pooling, pool_maps
+from seeds import looped
 
 
 def made(seed: int, n_models: int = 3, n_bags: int = 20) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def test_dice_jaccard_and_accuracy_are_those_of_sklearn(seed: int) -> None:
         assert counted.n_predictions == sum(int(call.sum()) for call in calls)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@looped("seed", range(30))
 @pytest.mark.parametrize("pooling", STANDARD)
 def test_the_bag_auc_is_that_of_sklearn(seed: int, pooling: str) -> None:
     given = made(seed, n_bags=12)

@@ -10,6 +10,7 @@ from scipy import ndimage
 
 from calipers.errors import UsageError
 from calipers.synthetic.volumes import disc, labelled, scatter, soft_map
+from seeds import looped
 
 
 def test_a_disc_by_hand():
@@ -43,7 +44,7 @@ def test_a_disc_may_leave_the_grid():
 
 
 @pytest.mark.parametrize("shape", [(80, 100), (40, 50, 60)])
-@pytest.mark.parametrize("seed", range(10))
+@looped("seed", range(10))
 def test_scattered_discs_never_touch(shape, seed):
     discs = scatter(6, shape, [9, 3, 3, 5, 3, 7], seed, gap=2.0)
     assert [one.radius for one in discs] == [9, 3, 3, 5, 3, 7]

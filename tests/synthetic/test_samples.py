@@ -105,6 +105,8 @@ def test_it_is_quick(samples):
         began = time.process_time()
         list(demo_samples())
         best = min(best, time.process_time() - began)
+        if best < 2.0:
+            break
     assert best < 2.0
 
 

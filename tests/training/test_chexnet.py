@@ -137,8 +137,8 @@ def test_unknown_findings_teach_nothing(frames):
     task = task_on(frames, rows)
     task.network.eval()
     whole = task.loss(rows).item()
-    task.known = task.known.copy()
-    task.known[rows, 1] = False
+    task.certainty = task.certainty.copy()
+    task.certainty[rows, 1] = False
     half = task.loss(rows).item()
     with torch.no_grad():
         logits, _ = task.network(torch.from_numpy(scaled(frames.pixels[rows])))
@@ -235,6 +235,7 @@ def test_the_next_command(trained, pictures, capsys, tmp_path):
     err = capsys.readouterr().err
     assert "next: calipers boxes" in err
     assert "--classes lying,standing --sizes" in err
+    assert err.rstrip().endswith("--keep-best -o subset-1.json")
 
 
 def test_scores_are_probabilities_of_every_class(trained):

@@ -63,13 +63,13 @@ def test_chexpert(tmp_path):
     assert images.findings.tolist() == [
         [False, False], [True, False], [False, True], [False, False], [True, False]
     ]  # fmt: skip
-    assert images.known[:, 0].tolist() == [True, True, True, False, True]
-    assert images.known[:, 1].tolist() == [True, False, True, True, True]
+    assert images.certainty[:, 0].tolist() == [True, True, True, False, True]
+    assert images.certainty[:, 1].tolist() == [True, False, True, True, True]
     assert images.patients[0] == images.patients[1] == "patient00001"
     assert images.test.tolist() == [False, False, False, False, True]
     edema = images.only("Edema")
     assert len(edema) == 4
-    assert edema.known is None
+    assert edema.certainty is None
     assert images.picture(1).shape == (30, 40)
 
 

@@ -43,6 +43,24 @@ def test_the_page(tmp_path, monkeypatch):
     assert over_models["DICE"]["mean"] > 0.3
 
 
+# A network is trained in full: a minute of one core.
+@pytest.mark.slow
+def test_the_path_of_several_classes(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    train, predict, boxes, evaluate = commands()[3:7]
+    assert run(train) == 0
+    record = json.loads(Path("cxr/run.json").read_text())
+    assert record["models"][0]["test"] > 0.9
+    assert run(predict) == 0
+    assert run(boxes) == 0
+    capsys.readouterr()
+    assert evaluate[-2:] == ["-o", "rodeo"]
+    assert run([*evaluate[:-2], "--no-ci", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    values = {row["metric"]: row["value"] for row in rows if row["class"] is None}
+    assert values["RoDeO"] > 0.4
+
+
 def test_the_page_names_what_exists():
     from calipers.training.training_plan import plans
 

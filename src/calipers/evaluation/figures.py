@@ -30,7 +30,13 @@ from calipers.evaluation.result import Evaluation
 from calipers.matching.matches import View
 from calipers.metrics.base import Metric
 from calipers.metrics.ranking import RATES, FrocCurve, PrecisionCurve
-from calipers.results.comparison import Comparison, Difference, Ranking
+from calipers.results.comparison import (
+    ColumnAverage,
+    ColumnSummary,
+    Comparison,
+    Difference,
+    Ranking,
+)
 from calipers.results.estimate import Estimate
 from calipers.show.figures import (
     Axis,
@@ -409,45 +415,58 @@ def groups_box(
     summary = evaluation.summary(over or _first_column(evaluation, by), by=by)
     names = metrics or [name for name in evaluation.headline if _unit_bounds(evaluation, name)]
     crossed = any(average.group for average in summary.averages)
-    averages = []
-    for average in summary.averages:
-        if average.metric in (names[:1] if crossed else names):
-            averages.append(average)
+    if crossed:
+        # A box per value of the further columns leaves room for one metric.
+        names = names[:1]
+    averages = _averages_in_order(summary, names)
     if not averages:
         raise UsageError("no metric between 0 and 1 has values per group; name some as metrics=")
-    # Boxes that are to be compared stand beside each other: models of one metric, or of one size.
-    columns = list(dict.fromkeys(tuple(average.group.values()) for average in averages))
-    averages.sort(key=lambda a: (names.index(a.metric), columns.index(tuple(a.group.values()))))
-    several = len(evaluation.models) > 1
-    words = []
-    for average in averages:
-        parts = [*average.group.values()] if crossed else [average.metric]
-        words.append(", ".join([*parts, short_name(average.model)] if several else parts))
     group_names = tuple(group.name for group in summary.groups)
     n_groups = f"{len(group_names)} {plural(summary.over)}"
-    defined = [average for average in averages if average.n_defined]
     title = f"No metric has a value for any {summary.over}"
-    if defined:
-        first = defined[0]
-        title = (
-            f"{words[averages.index(first)]}: from {two_decimals(first.lowest)} to "
-            f"{two_decimals(first.highest)} over {n_groups}"
-        )
+    words, values, slots = [], [], []
+    for average in averages:
+        parts = [average.metric]
+        if crossed:
+            parts = list(average.group.values())
+        if len(evaluation.models) > 1:
+            parts.append(short_name(average.model))
+        words.append(", ".join(parts))
+        values.append(np.array(average.values))
+        slots.append(slot_of(evaluation, average.model))
+    for average, name in zip(averages, words):
+        if average.n_defined:
+            lowest, highest = two_decimals(average.lowest), two_decimals(average.highest)
+            title = f"{name}: from {lowest} to {highest} over {n_groups}"
+            break
     if crossed:
         title = f"{names[0]}, {title}"
-    label = names[0] if crossed or len(names) == 1 else "value"
+    label = names[0] if len(names) == 1 else "value"
     return BoxDots(
         title,
         _axis(label),
         tuple(words),
-        tuple(np.array(average.values) for average in averages),
-        slots=tuple(slot_of(evaluation, average.model) for average in averages),
-        points=tuple(group_names for _ in averages),
+        tuple(values),
+        slots=tuple(slots),
+        points=(group_names,) * len(averages),
         note=(
             f"A dot is one of {n_groups}; boxes are quartiles, whiskers 5 % and 95 %, of the "
             "values of the groups, whose own uncertainty is not shown."
         ),
     )
+
+
+def _averages_in_order(summary: ColumnSummary, metrics: Sequence[str]) -> list[ColumnAverage]:
+    """Return the averages of some metrics; those that are to be compared stand beside each other:
+    the models of one metric, or of one value of the further columns.
+    """
+    averages = [average for average in summary.averages if average.metric in metrics]
+    columns = list(dict.fromkeys(tuple(average.group.values()) for average in averages))
+
+    def place(average: ColumnAverage) -> tuple[int, int]:
+        return metrics.index(average.metric), columns.index(tuple(average.group.values()))
+
+    return sorted(averages, key=place)
 
 
 def _first_column(evaluation: Evaluation, by: str | None) -> str:
@@ -506,27 +525,29 @@ def _difference_rows(
 
     If there are too many pairs for that, there is one series, and a row per difference.
     """
-    pairs = dict.fromkeys((d.model_a, d.model_b) for d in comparison.rows)
+    pairs: dict[tuple[str, str], str] = {}  # models -> how their difference is written
     table: dict[str, dict[tuple[str, str], Difference]] = {}
     for d in comparison.rows:
         metric = d.metric if d.label is None else f"{d.metric} of {d.label}"
+        pairs[d.model_a, d.model_b] = f"{short_name(d.model_a)} − {short_name(d.model_b)}"
         table.setdefault(metric, {})[d.model_a, d.model_b] = d
     units = str(comparison.n_units)
     if most is None:
         most = len(comparison.rows)
     rows: list[ForestRow] = []
     if len(pairs) <= MOST_SERIES:
-        names = tuple(f"{short_name(a)} − {short_name(b)}" for a, b in pairs)
         for metric, row in list(table.items())[: max(1, most // len(pairs))]:
             rows.append(ForestRow(metric, units, tuple(_mark(row[p].estimate) for p in pairs)))
-        return names, tuple(rows)
-    # One model against all others needs naming once only.
+        return tuple(pairs.values()), tuple(rows)
+    series = "difference"
     leaders = {a for a, _ in pairs}
-    series = f"{short_name(leaders.pop())} − other" if len(leaders) == 1 else "difference"
+    if len(leaders) == 1:
+        # One model against all others needs naming once only.
+        series = f"{short_name(leaders.pop())} − other"
+        pairs = {(a, b): short_name(b) for a, b in pairs}
     for metric, row in table.items():
-        for (a, b), d in row.items():
-            pair = f"{short_name(a)} − {short_name(b)}" if series == "difference" else short_name(b)
-            rows.append(ForestRow(f"{metric}: {pair}", units, (_mark(d.estimate),)))
+        for pair, d in row.items():
+            rows.append(ForestRow(f"{metric}: {pairs[pair]}", units, (_mark(d.estimate),)))
     return (series,), tuple(rows[:most])
 
 

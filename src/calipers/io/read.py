@@ -293,7 +293,8 @@ class OpenReferences:
     @cached_property
     def index(self) -> ReferenceIndex:
         """The images and classes, by which predictions are resolved."""
-        images = {key: k for k, key in enumerate(self.file.images.keys)}
+        keys = self.file.images.keys
+        images = dict(zip(keys, range(len(keys))))
         return ReferenceIndex(images, self.file.images, self.file.classes, self.file.class_keys)
 
 

@@ -444,7 +444,7 @@ def many_to_one(
     """
     winner = np.full((n_predictions, len(cutoffs)), -1, np.int32)
     order = np.lexsort((reference, crowd[reference], -similarity, prediction))
-    best = order[_first_of(prediction[order])]
+    best = order[ragged.first_places(prediction[order])]
     fits = similarity[best, None] >= cutoffs
     winner[prediction[best]] = np.where(fits, best[:, None], -1)
     return winner
@@ -471,7 +471,7 @@ def many_to_one_counted_first(
         one, other = reference[near], prediction[near]
         keys = (one, crowd[one], -similarity[near], ignored[one, view], other)
         order = near[np.lexsort(keys)]
-        best = order[_first_of(prediction[order])]
+        best = order[ragged.first_places(prediction[order])]
         winner[prediction[best], view] = best
     return winner
 
@@ -525,9 +525,9 @@ def per_reference_argmax(
                 (ignored[reference[order], view] == ignored_turn) & (similarity[order] >= cutoff)
             ]
             pairs = pairs[winner[prediction[pairs], view] < 0]
-            winners = pairs[_first_of(reference[pairs])]
+            winners = pairs[ragged.first_places(reference[pairs])]
             # Pairs still descend in similarity, so the first claim on a prediction is the best one.
-            winners = winners[_first_of(prediction[winners])]
+            winners = winners[ragged.first_places(prediction[winners])]
             winner[prediction[winners], view] = winners
     return winner
 
@@ -559,7 +559,7 @@ def optimal(
             # Crowds take whoever the one-to-one assignment left over.
             late = pairs[shared & (winner[prediction[pairs], view] < 0)]
             late = late[np.argsort(-similarity[late], kind="stable")]
-            late = late[_first_of(prediction[late])]
+            late = late[ragged.first_places(prediction[late])]
             winner[prediction[late], view] = late
     return winner
 
@@ -578,20 +578,6 @@ def _descending_order(reference: I64, prediction: I64, similarity: F64, score: F
     return order
 
 
-def _first_of(key: I64) -> I64:
-    """Return the positions at which each key occurs first, in ascending order."""
-    return np.flatnonzero(_is_first(key))
-
-
-def _is_first(key: I64) -> Flags:
-    """Return (n,) which positions are the first of their key."""
-    first = np.empty(int(key.max(initial=-1)) + 1, np.int64)
-    place = np.arange(len(key))
-    # The last write, which is the first occurrence, stays.
-    first[key[::-1]] = place[::-1]
-    return np.asarray(first[key] == place)
-
-
 def _greedy(order: I64, reference: I64, prediction: I64, crowd: Flags) -> I64:
     """Return the accepted ones of pairs that come in order of preference.
 
@@ -604,7 +590,7 @@ def _greedy(order: I64, reference: I64, prediction: I64, crowd: Flags) -> I64:
     while len(order):
         ref, pred = reference[order], prediction[order]
         ref = np.where(crowd[ref], n_references + np.arange(len(order)), ref)
-        mutual = np.flatnonzero(_is_first(ref) & _is_first(pred))
+        mutual = np.flatnonzero(ragged.is_first(ref) & ragged.is_first(pred))
         accepted.append(order[mutual])
         busy_ref = np.zeros(n_references + len(order), np.bool_)
         busy_pred = np.zeros(int(pred.max()) + 1, np.bool_)

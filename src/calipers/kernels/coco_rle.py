@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calipers.arrays import I8, I64, U8
-from calipers.kernels import ragged, runs
+from calipers.kernels import ragged, route, runs
 from calipers.kernels.runs import Runs
 
 # What can be wrong with the counts of an object; the order is that in which it is looked for.
@@ -42,6 +42,9 @@ class RunCounts(NamedTuple):
 
 def decode_text(offsets: I64, text: U8) -> RunCounts:
     """Return the counts of compressed texts; ``offsets`` are those of the characters."""
+    native = route.native()
+    if native is not None:
+        return RunCounts(*route.decode_text(native, offsets, text))
     faults = _text_faults(offsets, text)
     rows, offsets = ragged.take_rows(offsets, np.flatnonzero(faults == SOUND))
     code = text[rows].astype(np.int64) - ZERO

@@ -43,7 +43,12 @@ def positions(counts: NDArray[np.integer]) -> I64:
 
 def spans(starts: I64, counts: I64) -> I64:
     """Return the row numbers start..start+count-1 of each span, one after the other."""
-    return np.repeat(starts, counts) + positions(counts)
+    counts = np.asarray(counts, np.int64)
+    before = np.cumsum(counts) - counts
+    # Row numbers go up by one, but for a jump where a span begins.
+    rows = np.repeat(np.asarray(starts, np.int64) - before, counts)
+    rows += np.arange(len(rows))
+    return rows
 
 
 def take_rows(offsets: I64, selection: I64) -> tuple[I64, I64]:
@@ -64,6 +69,20 @@ def ranks_in_runs(keys: NDArray[np.integer]) -> I64:
         return np.zeros(0, np.int64)
     starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
     return np.arange(n) - np.repeat(starts, np.diff(np.append(starts, n)))
+
+
+def is_first(keys: I64) -> NDArray[np.bool_]:
+    """Return (n,) which positions are the first of their key; keys are not negative."""
+    first = np.empty(int(keys.max(initial=-1)) + 1, np.int64)
+    place = np.arange(len(keys))
+    # The last write, which is the first occurrence, stays.
+    first[keys[::-1]] = place[::-1]
+    return np.asarray(first[keys] == place)
+
+
+def first_places(keys: I64) -> I64:
+    """Return the positions at which each key occurs first, in ascending order."""
+    return np.flatnonzero(is_first(keys))
 
 
 def matching_spans(sorted_keys: NDArray[np.integer], keys: NDArray[np.integer]) -> tuple[I64, I64]:

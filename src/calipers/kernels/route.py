@@ -39,6 +39,7 @@ TWINS = (
     "common_voxels",
     "count_draws",
     "decide",
+    "decode_text",
     "error_types",
     "group_runs",
     "intersections",
@@ -63,6 +64,8 @@ TWINS = (
     "runs_between",
     "totals",
     "transpose",
+    "turned_counts",
+    "turned_runs",
     "voxel_bins",
     "voxel_histogram",
     "voxel_pooled",
@@ -574,6 +577,28 @@ def grouped(native: ModuleType, start: I64, length: I64, owner: I64, n: int) -> 
     )
     native.group_runs(_i64(start), _i64(length), _i64(owner), *table)
     return table
+
+
+def decode_text(native: ModuleType, offsets: I64, text: NDArray[np.uint8]) -> tuple[I64, I64, I8]:
+    """Twin of `coco_rle.decode_text`."""
+    ends, faults = np.empty(len(offsets), np.int64), np.empty(len(offsets) - 1, np.int8)
+    counts = np.empty(len(text), np.int64)
+    n = native.decode_text(_i64(offsets), _of(text, np.uint8), ends, counts, faults)
+    return ends, counts[:n].copy(), faults
+
+
+def turned_counts(native: ModuleType, runs: RunTable, size: I64) -> I64:
+    """Twin of `runs.Turn.of`."""
+    counts = np.empty(len(size), np.int64)
+    native.turned_counts(*map(_i64, runs), _i64(size), counts, threads())
+    return counts
+
+
+def turned_runs(native: ModuleType, runs: RunTable, size: I64, offsets: I64) -> RunTable:
+    """Twin of `runs.Turn.runs`."""
+    start, length = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int64)
+    native.turned_runs(*map(_i64, runs), _i64(size), offsets, start, length, threads())
+    return offsets, start, length
 
 
 def boxes(native: ModuleType, runs: RunTable, size: I64) -> F64:

@@ -522,36 +522,39 @@ class Border(NamedTuple):
 class Turn(NamedTuple):
     """Runs to be turned: their number is known before they take any memory."""
 
+    columns: Runs
     size: I64
     base: I64
-    first: Border
-    last: Border
+    borders: tuple[Border, Border] | None  # first and last pixels; None: the twins find them again
     counts: I64  # (n,) runs of each object
 
     @classmethod
     def of(cls, offsets: I64, start: I64, length: I64, size: I64) -> Turn:
         """Prepare what `turned` does."""
-        base = _bases(size)
+        base, columns = _bases(size), (offsets, start, length)
+        native = route.native()
+        if native is not None:
+            return cls(columns, size, base, None, route.turned_counts(native, columns, size))
         first, last = (
             _border(offsets, start, length, size, base, forward=forward)
             for forward in (True, False)
         )
-        return cls(
-            size,
-            base,
-            first,
-            last,
-            np.bincount(first.owner, first.length, len(size)).astype(np.int64),
-        )
+        counts = np.bincount(first.owner, first.length, len(size)).astype(np.int64)
+        return cls(columns, size, base, (first, last), counts)
 
     def runs(self) -> Runs:
         """Return the runs."""
         offsets = ragged.from_counts(self.counts)
+        if self.borders is None:
+            native = route.native()
+            assert native is not None  # nobody changes the route in between
+            return route.turned_runs(native, self.columns, self.size, offsets)
+        first, last = self.borders
         begins, ends = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int64)
         for one, other in ragged.batches(self.counts, BATCH):
             part = slice(int(offsets[one]), int(offsets[other]))
-            begins[part] = _border_pixels(self.first, one, other, self.size, self.base)
-            ends[part] = _border_pixels(self.last, one, other, self.size, self.base)
+            begins[part] = _border_pixels(first, one, other, self.size, self.base)
+            ends[part] = _border_pixels(last, one, other, self.size, self.base)
         ends -= begins
         ends += 1
         return offsets, begins, ends

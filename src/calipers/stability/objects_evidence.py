@@ -25,7 +25,7 @@ from calipers.arrays import F64, I64, Flags, joined, joined_columns
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions, References
 from calipers.errors import UsageError
-from calipers.kernels import assignment, boxes, ragged
+from calipers.kernels import assignment, boxes, ragged, route
 from calipers.kernels.ranks import pair_index
 from calipers.matching.assign import match
 from calipers.matching.criteria import Criterion, PairTable
@@ -196,7 +196,9 @@ def collect(
 def blocks(cohort: Cohort, models: Sequence[str]) -> list[tuple[int, int]]:
     """Return spans of images that are worked on at once."""
     counts = sum(np.diff(cohort.models[name].offsets) for name in models)
-    return ragged.batches(np.maximum(np.asarray(counts, np.int64) ** 2, 1), AT_ONCE)
+    # NumPy compares all pairs at once; the twins keep only those that overlap, which are few.
+    most = AT_ONCE if route.native() is None else 4 * AT_ONCE
+    return ragged.batches(np.maximum(np.asarray(counts, np.int64) ** 2, 1), most)
 
 
 def _collect_block(cohort: Cohort, models: Sequence[str], view: View, begin: int) -> ObjectPairs:

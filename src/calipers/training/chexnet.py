@@ -93,7 +93,7 @@ class ChexnetTask:
         self.frames, self.plan, self.device = frames, plan, device
         self.validation = validation
         self.findings = frames.images.findings
-        self.known = frames.images.findings_known
+        self.certainty = frames.images.certain_findings
 
     def loss(self, rows: I64) -> Tensor:
         """Return the mean cross-entropy over images and the classes that are known of them."""
@@ -104,7 +104,7 @@ class ChexnetTask:
             pixels = np.stack([augmented_picture(own, random) for own in pixels])
         labels = torch.from_numpy(self.findings[rows].astype(np.float32)).to(self.device)
         logits, _ = self.network(torch.from_numpy(scaled(pixels)).to(self.device))
-        weights = torch.from_numpy(self.known[rows].astype(np.float32)).to(self.device)
+        weights = torch.from_numpy(self.certainty[rows].astype(np.float32)).to(self.device)
         losses = binary_cross_entropy_with_logits(logits, labels, weights, reduction="sum")
         return losses / weights.sum().clamp(min=1)
 
@@ -113,10 +113,10 @@ class ChexnetTask:
         if not len(self.validation):
             return {}
         logits = logits_of(self.network, self.frames, self.validation, self.plan.batch, self.device)
-        findings, known = self.findings[self.validation], self.known[self.validation]
+        findings, certain = self.findings[self.validation], self.certainty[self.validation]
         losses = np.logaddexp(0, np.where(findings, -logits, logits))
-        loss = float((losses * known).sum() / max(1, known.sum()))
-        area = mean_auc(logits, findings, known)
+        loss = float((losses * certain).sum() / max(1, certain.sum()))
+        area = mean_auc(logits, findings, certain)
         if area is None:
             return {"score": -loss, "loss": loss}
         return {"score": area, "loss": loss, "AUC": area}
@@ -144,13 +144,13 @@ def logits_of(
     return np.concatenate(parts)
 
 
-def mean_auc(logits: F64, findings: Flags, known: Flags) -> float | None:
+def mean_auc(logits: F64, findings: Flags, certain: Flags) -> float | None:
     """Return the mean of the AUCs of classes, each over the images of which it is known; None if no
     class has images of both kinds.
     """
     areas = []
     for k in range(findings.shape[1]):
-        rows = known[:, k]
+        rows = certain[:, k]
         areas.append(bag_auc(logits[rows, k], findings[rows, k]))
     defined = [area for area in areas if area is not None]
     return float(np.mean(defined)) if defined else None
@@ -208,7 +208,7 @@ class ChexnetModel(LearningModel):
     def check_split(self, images: TrainingImages, split: ImageSplit) -> None:
         """Raise unless every class has images that show it, and images that do not."""
         for k, name in enumerate(images.classes):
-            rows = split.train[images.findings_known[split.train, k]]
+            rows = split.train[images.certain_findings[split.train, k]]
             check_two_kinds(images.findings[:, k], rows, "training", images.name, name)
 
     def network(
@@ -235,7 +235,7 @@ class ChexnetModel(LearningModel):
         """Return the mean of the AUCs of classes."""
         logits = logits_of(network, frames, rows, plan.batch, device)
         images = frames.images
-        return mean_auc(logits, images.findings[rows], images.findings_known[rows])
+        return mean_auc(logits, images.findings[rows], images.certain_findings[rows])
 
     def outputs(
         self, network: Any, frames: Frames, plan: TrainingPlan, device: torch.device
@@ -276,7 +276,9 @@ class ChexnetModel(LearningModel):
     ) -> str:
         """Return the command that makes boxes of the maps of the first model."""
         labels = quote(",".join(classes))
-        options = f"--pattern '{{image}}' --classes {labels} --sizes {folder / 'sizes.csv'}"
+        options = (
+            f"--pattern '{{image}}' --classes {labels} --sizes {folder / 'sizes.csv'} --keep-best"
+        )
         return f"calipers boxes {folder / names[0]} {options} -o {names[0]}.json"
 
 

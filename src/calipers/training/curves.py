@@ -91,10 +91,10 @@ def _range_over(rows: Mapping[str, F64]) -> Line:
 
 
 def _span(values: Sequence[float]) -> str:
-    known = [value for value in values if np.isfinite(value)]
-    if not known:
+    numbers = [value for value in values if np.isfinite(value)]
+    if not numbers:
         return "unknown"
-    low, high = two_decimals(min(known)), two_decimals(max(known))
+    low, high = two_decimals(min(numbers)), two_decimals(max(numbers))
     return low if low == high else f"{low} to {high}"
 
 

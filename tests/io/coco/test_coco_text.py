@@ -116,6 +116,22 @@ def test_brackets_in_texts_are_not_depth(tmp_path):
     assert len(try_results(tmp_path, content).models["dets"]) == 4
 
 
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [
+        ("[" * 100, 100),
+        ('["' + "[" * 300 + '"]', 1),
+        ('["' + "[" * 300 + '\\\\"]', 1),  # the quote is not escaped: the backslash is
+        ('["' + "[" * 300 + '\\""]', 1),
+        ('["' + "[" * 300 + '\\\\\\""]', 1),
+        ('["' + "]" * 300 + '", ' + "[" * 90, 91),
+        ('["' + "{" * 300 + '"' + ', "["' * 300 + "]", 1),
+    ],
+)
+def test_the_depth_of_a_text_leaves_texts_inside_out(text, levels):
+    assert walk.depth(text.encode()) == levels
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
 def test_byte_order_marks_are_honoured_and_noted(tmp_path, encoding):
     document = changed(REFERENCES, "categories", 0, "name", to="Rundherd, groß")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import calipers as cal
 from calipers.errors import InputError
 from calipers.io.saved import folder as stored
+from evaluated import evaluated_demo
 from stored import by_centre, document, row, save
 
 
@@ -21,7 +21,7 @@ def refused(path: Path) -> InputError:
 
 
 def test_what_evaluate_saves_can_be_read(tmp_path: Path) -> None:
-    evaluation = cal.evaluate(cal.demo_cohort(), "coco", ci=False)
+    evaluation = evaluated_demo("coco", ci=False)
     folder = evaluation.save(tmp_path / "results")
     found = stored.read_stored(folder)
     assert list(found.rows) == [entry.as_dict() for entry in evaluation.rows]

@@ -18,6 +18,7 @@ from calipers.errors import InputError
 from calipers.io.saved.folder import read_folder
 from calipers.io.saved.maps import ABOUT, MAP_FILES, read_maps, save_maps
 from calipers.kernels import ragged
+from evaluated import evaluated_demo
 from stored import vouch
 
 
@@ -198,6 +199,6 @@ def test_the_record_of_the_run_vouches_for_maps(made, tmp_path):
 
 
 def test_a_folder_without_maps_opens_as_before(tmp_path):
-    evaluation = cal.evaluate(cal.demo_cohort(), "voc2012", ci=False)
+    evaluation = evaluated_demo("voc2012", ci=False)
     assert read_folder(evaluation.save(tmp_path / "out")).cohort.maps == {}
     assert not any((tmp_path / "out" / name).exists() for name in MAP_FILES)

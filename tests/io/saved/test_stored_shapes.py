@@ -17,6 +17,7 @@ import pytest
 import calipers as cal
 from calipers.io.saved.cohort import STORED
 from calipers.io.saved.folder import read_folder
+from evaluated import evaluated_demo
 from mask_cases import random_mask
 from stored import refusal, vouch
 
@@ -187,7 +188,7 @@ def test_references_must_have_the_same_masks_for_every_model(folder):
 
 
 def test_a_folder_of_boxes_has_no_such_columns(tmp_path):
-    evaluation = cal.evaluate(cal.demo_cohort(), protocol("box-iou"), ci=False)
+    evaluation = evaluated_demo(protocol("box-iou"), ci=False)
     folder = evaluation.save(tmp_path / "out")
     table = pq.read_table(folder / "objects.parquet")
     assert not [name for name in table.column_names if name.startswith(("mask_", "point_"))]

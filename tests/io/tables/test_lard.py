@@ -12,6 +12,7 @@ from calipers.errors import InputError
 from calipers.io.read import explain, read, sniff
 from calipers.io.tables.lard import outlines_of
 from refusals import assert_refused_or_set_aside
+from seeds import looped
 
 HEADER = "image;height;width;type;scenario;airport;runway;weather;x_A;y_A;x_B;y_B;x_C;y_C;x_D;y_D\n"
 # The corners are sorted by row, as LARD has them: A B are the far edge, C D the near one, so A B C
@@ -189,7 +190,7 @@ def test_quoted_headers_are_known(folder):
     assert len(read(folder / "lard.csv").references) == 3
 
 
-@pytest.mark.parametrize("seed", range(60))
+@looped("seed", range(60))
 def test_whatever_is_broken_is_refused_as_input(folder, seed):
     random = Random(seed)
     text = list(LIST)

@@ -14,6 +14,8 @@ from calipers.errors import InputError, UsageError
 from calipers.evaluation.compare import reader_sentences
 from calipers.io.consensus import _joined, _overlaps
 from calipers.io.read import read
+from evaluated import evaluated_demo
+from seeds import looped
 
 # Image a: three readers, two of them on one nodule; b: one says nothing, two mark the same; c: R1
 # and R2 read it, only R1 marks.
@@ -125,7 +127,7 @@ a,R2,n,50,50,60,60,1,
     assert references.area.tolist() == [85, 100]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@looped("seed", range(20))
 def test_findings_on_random_boxes(seed):
     """Every finding has boxes of different readers that all overlap; none could be joined more."""
     random = np.random.default_rng(seed)
@@ -281,7 +283,7 @@ def test_words_on_agreement_follow_the_interval(tmp_path, found, margin, words):
 
 
 def test_other_cohorts_have_no_words_on_readers_and_ranks_do_not_suit_them(tmp_path):
-    assert reader_sentences(cal.evaluate(cal.demo_cohort(), "overview", ci=False)) == []
+    assert reader_sentences(evaluated_demo("overview", ci=False)) == []
     ranked = cal.Protocol.load("overview").with_metrics(["AP@0.5"])
     [sentence] = reader_sentences(cal.evaluate(each(tmp_path), ranked, ci=False))
     assert "add F1@0.5" in sentence

@@ -26,6 +26,7 @@ from calipers.show.figures import Axis, BoxDots, Curves, Forest, ForestRow, Line
 from calipers.show.figures import Dots as Points
 from calipers.show.mpl.axes import REPLACEMENT, estimate_texts, number_text, words, wrap
 from calipers.show.mpl.draw import draw, save
+from evaluated import evaluated_demo
 
 HOSTILE = (
     "_hidden",
@@ -290,7 +291,7 @@ def test_numbers_of_a_column_have_equal_decimals() -> None:
 
 @pytest.fixture(scope="module")
 def evaluation() -> cal.Evaluation:
-    return cal.evaluate(cal.demo_cohort(), "overview", ci=False)
+    return evaluated_demo("overview", ci=False)
 
 
 def test_an_evaluation_plots_what_its_figure_says(evaluation: cal.Evaluation) -> None:

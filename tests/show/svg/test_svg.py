@@ -15,6 +15,7 @@ from calipers.show import figures as f
 from calipers.show.figures import DAY, MARKS, NIGHT
 from calipers.show.svg.draw import DRAW_FUNCTIONS, stylesheet, svg
 from figure_cases import NAN, X, Y, empty, having, little, normal, texts, tree
+from seeds import looped
 
 EVERY = {**normal(), **empty(), **little()}
 WIDTHS = (340, 640, 1000)
@@ -48,7 +49,7 @@ def test_every_kind_is_drawn() -> None:
     assert set(DRAW_FUNCTIONS) == kinds == {type(figure) for figure in normal().values()}
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@looped("width", WIDTHS)
 @pytest.mark.parametrize("name", EVERY)
 def test_a_drawing_is_well_formed_and_strict(name: str, width: int) -> None:
     drawn = svg(EVERY[name], width=width)
@@ -131,7 +132,7 @@ def test_little_data_is_still_drawn(name: str) -> None:
     assert "nothing to show" not in texts(tree(little()[name]))
 
 
-@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda text: repr(text[:12]))
+@looped("hostile", HOSTILE)
 @pytest.mark.parametrize("name", normal())
 def test_hostile_names_are_text(name: str, hostile: str) -> None:
     figure = normal(hostile, "other" + hostile)[name]

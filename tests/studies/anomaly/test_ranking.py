@@ -10,6 +10,7 @@ from scipy import stats
 
 from calipers.errors import InputError
 from calipers.studies.anomaly.experiments import agreement, read_ranking, tau_between
+from seeds import looped
 
 KNOWN = ("atlas", "pyramid", "intensity", "slice-pca")
 
@@ -55,7 +56,7 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
         read_ranking(tmp_path / "nowhere.csv", KNOWN)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@looped("seed", range(100))
 def test_correlations_are_those_of_scipy(seed: int) -> None:
     random = np.random.default_rng(seed)
     n = int(random.integers(3, 12))

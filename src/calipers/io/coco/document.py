@@ -322,7 +322,7 @@ def _reference_columns(
 ) -> ObjectColumns:
     return ObjectColumns(
         "references",
-        {key: k for k, key in enumerate(images.keys)},
+        dict(zip(images.keys, range(len(images.keys)))),
         categories.index,
         as_text=options.ids_as_strings,
         dimensions=dimensions,

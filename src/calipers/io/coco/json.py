@@ -225,7 +225,8 @@ def check_piece(piece: Piece, n: int, keys: dict[str, int], brackets: int) -> bo
     # A key inside a text counts too; then the piece is read record by record, only slowly.
     if any(text.count(b'"%s"' % key.encode()) != count for key, count in keys.items()):
         raise Unreadable
-    if escapes and ESCAPED_KEY.search(text):
+    # Looked for only where it can be: run lengths have backslashes, and no such escape.
+    if escapes and b"\\u" in text and ESCAPED_KEY.search(text):
         raise Unreadable
     _check_depth(text, n * brackets)
     return False

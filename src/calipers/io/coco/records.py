@@ -488,6 +488,9 @@ def _side(
     if set(map(type, values)) == {int}:
         distinct = set(values)
         if min(distinct) > 0 and max(distinct) < LARGEST_ID:
+            # Most data sets have images of one size.
+            if len(distinct) == 1:
+                return np.full(len(values), float(distinct.pop()))
             return np.array(values, np.float64)
     for row, (k, value) in enumerate(zip(order, values)):
         if value is not None:

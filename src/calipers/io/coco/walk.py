@@ -39,6 +39,7 @@ CUT = re.compile(rb"\}\s*,\s*\{")
 WHITESPACE = re.compile(r"[ \t\r\n]*")
 SURROGATE = re.compile("[\ud800-\udfff]")
 TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+QUOTE = ord('"')
 DEPTH_STEP = np.zeros(256, np.int8)
 DEPTH_STEP[[ord("["), ord("{")]] = 1
 DEPTH_STEP[[ord("]"), ord("}")]] = -1
@@ -128,7 +129,14 @@ def depth(text: bytes) -> int:
     steps = DEPTH_STEP[np.frombuffer(text, np.uint8)]
     if _range(steps) <= MAX_DEPTH:
         return _range(steps)
-    return _range(DEPTH_STEP[np.frombuffer(TEXT.sub(b"", text), np.uint8)])
+    # Run lengths are full of brackets and backslashes. Once pairs of backslashes are gone, every
+    # quote without one before it begins or ends a text.
+    plain = text.replace(b"\\\\", b"__")
+    if b'\\"' in plain:
+        return _range(DEPTH_STEP[np.frombuffer(TEXT.sub(b"", text), np.uint8)])
+    signs = np.frombuffer(plain, np.uint8)
+    n_quotes = np.cumsum(signs == QUOTE, dtype=np.uint8)  # odd inside of a text, also modulo 256
+    return _range(np.where(n_quotes & 1, np.int8(0), DEPTH_STEP[signs]))
 
 
 def _range(steps: np.ndarray[tuple[int], np.dtype[np.int8]]) -> int:

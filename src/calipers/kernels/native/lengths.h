@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "coco_records.h"
+#include "coco_rle.h"
 #include "components.h"
 #include "curves.h"
 #include "error_types.h"
@@ -262,6 +263,23 @@ inline bool fit(const ComponentProblem& p, Span<int64_t> number) {
 constexpr int64_t MOST_VOXELS = int64_t{1} << 62;
 
 inline bool fit(const RunTable& t) { return inside(t.start, t.length, MOST_VOXELS) && cover(t.offsets, t.start.size); }
+
+// Runs of every object in ascending order, none over another, inside a picture whose pixels can be counted.
+inline bool fit(const TurnProblem& p) {
+    constexpr int64_t MOST_SIDE = int64_t{1} << 31;
+    const int64_t n = p.runs.offsets.size - 1;
+    if (!fit(p.runs) || p.size.size != 2 * n) return false;
+    for (int64_t k = 0; k < n; ++k) {
+        if (p.fast(k) < 0 || p.slow(k) < 0 || p.fast(k) >= MOST_SIDE || p.slow(k) >= MOST_SIDE) return false;
+        int64_t free = 0;
+        for (int64_t j = p.runs.offsets[k]; j < p.runs.offsets[k + 1]; ++j) {
+            if (p.runs.start[j] < free) return false;
+            free = p.runs.start[j] + p.runs.length[j];
+        }
+        if (free > p.fast(k) * p.slow(k)) return false;
+    }
+    return true;
+}
 
 inline bool fit(const PairProblem& p, Span<int64_t> result) {
     return fit(p.a) && fit(p.b) && p.columns.size == p.rows.size && result.size == p.rows.size &&

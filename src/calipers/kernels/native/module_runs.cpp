@@ -2,6 +2,7 @@
 // The Python face of the twins for runs; kernels/compiled_runs.py is the only caller.
 #include "module_runs.h"
 
+#include "coco_rle.h"
 #include "components.h"
 #include "lengths.h"
 #include "run_algebra.h"
@@ -115,9 +116,46 @@ PyObject* py_run_centroids(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
+PyObject* py_decode_text(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    RunTexts t;
+    int64_t n = 0;
+    if (!arguments.all(t.offsets, t.text, t.count_offsets, t.counts, t.faults)) return nullptr;
+    require(cover(t.offsets, t.text.size) && t.counts.size == t.text.size && t.count_offsets.size == t.offsets.size &&
+            t.faults.size == t.offsets.size - 1);
+    unlocked([&] { n = decode_text(t); });
+    return PyLong_FromLongLong(n);
+}
+
+PyObject* py_turned_counts(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    TurnProblem p;
+    Span<int64_t> counts;
+    int64_t threads;
+    if (!arguments.all(p.runs.offsets, p.runs.start, p.runs.length, p.size, counts, threads)) return nullptr;
+    require(fit(p) && counts.size == p.runs.offsets.size - 1);
+    unlocked([&] { turned_counts(p, counts, static_cast<int>(threads)); });
+    Py_RETURN_NONE;
+}
+
+PyObject* py_turned_runs(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    TurnProblem p;
+    Span<const int64_t> offsets;
+    Span<int64_t> start, length;
+    int64_t threads;
+    if (!arguments.all(p.runs.offsets, p.runs.start, p.runs.length, p.size, offsets, start, length, threads)) return nullptr;
+    require(fit(p) && cover(offsets, start.size) && offsets.size == p.runs.offsets.size && length.size == start.size);
+    unlocked([&] { turned_runs(p, offsets, start, length, static_cast<int>(threads)); });
+    Py_RETURN_NONE;
+}
+
 }  // namespace
 
 PyMethodDef run_methods[] = {
+    {"decode_text", guarded<py_decode_text>, METH_VARARGS, "Counts of compressed run lengths."},
+    {"turned_counts", guarded<py_turned_counts>, METH_VARARGS, "Number of runs along the other axis."},
+    {"turned_runs", guarded<py_turned_runs>, METH_VARARGS, "Runs along the other axis."},
     {"run_borders", guarded<py_run_borders>, METH_VARARGS, "Bits where runs of equal voxels begin and have ended."},
     {"runs_between", guarded<py_runs_between>, METH_VARARGS, "Runs between such bits."},
     {"group_runs", guarded<py_group_runs>, METH_VARARGS, "Runs sorted by owner."},

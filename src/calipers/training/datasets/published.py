@@ -165,15 +165,15 @@ def _from_mura(folder: Path) -> TrainingImages:
     matches = [MURA_IMAGE.search(name) for name in ids]
     parts = [match["part"] for match in matches if match]
     classes = tuple(sorted(set(parts)))
-    known = np.array(parts)[:, None] == np.array(classes)
+    certain = np.array(parts)[:, None] == np.array(classes)
     return with_pictures(
         folder,
         _without_boxes(
             "MURA",
             ids,
             classes,
-            known & np.array(abnormal)[:, None],
-            known,
+            certain & np.array(abnormal)[:, None],
+            certain,
             [match["patient"] for match in matches if match],
             np.array([name.startswith("valid/") for name in ids]),
         ),
@@ -295,7 +295,7 @@ def _without_boxes(
     ids: Sequence[str],
     classes: tuple[str, ...],
     findings: Flags,
-    known: Flags,
+    certain: Flags,
     patients: Sequence[str],
     test: Flags | None,
 ) -> TrainingImages:
@@ -304,7 +304,7 @@ def _without_boxes(
         ids=tuple(ids),
         classes=classes,
         findings=findings,
-        known=None if known.all() else known,
+        certainty=None if certain.all() else certain,
         boxes=(None,) * len(ids),
         box_labels=(np.zeros(0, np.int64),) * len(ids),
         patients=tuple(patients),

@@ -76,7 +76,7 @@ class TrainingImages:
     box_labels: tuple[I64, ...]
     patients: tuple[str, ...]  # an image without a patient is its own
     picture: PictureOf
-    known: Flags | None = None  # (n, classes) which findings are known; None: all
+    certainty: Flags | None = None  # (n, classes) which findings are known; None: all
     test: Flags | None = None  # (n,) the official test images, if the data set has a split
     of_positive_patients: bool = False  # only patients with a positive image are used
     notes: tuple[str, ...] = ()
@@ -90,9 +90,9 @@ class TrainingImages:
         return np.asarray(self.findings.any(axis=1))
 
     @property
-    def findings_known(self) -> Flags:
+    def certain_findings(self) -> Flags:
         """(n, classes) which findings are known."""
-        return np.ones_like(self.findings) if self.known is None else self.known
+        return np.ones_like(self.findings) if self.certainty is None else self.certainty
 
     @property
     def boxed(self) -> Flags:
@@ -102,11 +102,12 @@ class TrainingImages:
     def take(self, rows: I64) -> TrainingImages:
         """Return some images, in the order of ``rows``."""
         places = rows.tolist()
+        certainty = None if self.certainty is None else self.certainty[rows]
         return replace(
             self,
             ids=tuple(self.ids[i] for i in places),
             findings=self.findings[rows],
-            known=None if self.known is None else self.known[rows],
+            certainty=certainty,
             boxes=tuple(self.boxes[i] for i in places),
             box_labels=tuple(self.box_labels[i] for i in places),
             patients=tuple(self.patients[i] for i in places),
@@ -123,13 +124,13 @@ class TrainingImages:
         rest would be overwhelmingly negative.
         """
         k = self._class(target)
-        if self.known is not None and not self.known[:, k].all():
-            rows = np.flatnonzero(self.known[:, k])
+        if self.certainty is not None and not self.certainty[:, k].all():
+            rows = np.flatnonzero(self.certainty[:, k])
             note = (
                 f"{len(rows)} of {count_text('image', len(self))} say whether they show {target}; "
                 "the others are left out"
             )
-            return replace(self.take(rows), known=None, notes=(*self.notes, note)).only(target)
+            return replace(self.take(rows), certainty=None, notes=(*self.notes, note)).only(target)
         positive = self.findings[:, k]
         boxes: list[F64 | None] = []
         for i, own in enumerate(self.boxes):
@@ -141,7 +142,7 @@ class TrainingImages:
             self,
             classes=(target,),
             findings=positive[:, None],
-            known=None,
+            certainty=None,
             boxes=tuple(boxes),
             box_labels=labels,
         )
@@ -169,11 +170,11 @@ class TrainingImages:
         number = {name: k for k, name in enumerate(classes)}
         codes = np.array([number.get(name, -1) for name in self.classes], np.int64)
         findings = np.zeros((len(self), len(classes)), np.bool_)
-        known = np.ones((len(self), len(classes)), np.bool_)
+        certain = np.ones((len(self), len(classes)), np.bool_)
         for own, k in enumerate(codes.tolist()):
             if k >= 0:
                 findings[:, k] = self.findings[:, own]
-                known[:, k] = True if self.known is None else self.known[:, own]
+                certain[:, k] = self.certain_findings[:, own]
         boxes: list[F64 | None] = []
         labels = []
         for own_boxes, own_labels in zip(self.boxes, self.box_labels):
@@ -184,7 +185,7 @@ class TrainingImages:
             self,
             classes=tuple(classes),
             findings=findings,
-            known=None if known.all() else known,
+            certainty=None if certain.all() else certain,
             boxes=tuple(boxes),
             box_labels=tuple(labels),
         )
@@ -194,16 +195,16 @@ class TrainingImages:
         called ``external/...``.
         """
         other = other.with_classes(self.classes)
-        n, test, known = len(self), self.test, None
+        n, test, certainty = len(self), self.test, None
         if test is not None:
             test = np.append(test, np.zeros(len(other), np.bool_))
-        if self.known is not None or other.known is not None:
-            known = np.concatenate([self.findings_known, other.findings_known])
+        if self.certainty is not None or other.certainty is not None:
+            certainty = np.concatenate([self.certain_findings, other.certain_findings])
         return replace(
             self,
             ids=(*self.ids, *(EXTERNAL + name for name in other.ids)),
             findings=np.concatenate([self.findings, other.findings]),
-            known=known,
+            certainty=certainty,
             boxes=(*self.boxes, *other.boxes),
             box_labels=(*self.box_labels, *other.box_labels),
             patients=(*self.patients, *(EXTERNAL + name for name in other.patients)),
