@@ -51,6 +51,7 @@ def segmentation(
     *,
     fractional: bool = False,
     omit_empty_frames: bool = False,
+    labels: tuple[str, ...] = ("part 1", "part 2"),
 ) -> Path:
     """Write masks [z, y, x, segment] over the slices of a series."""
     highdicom = pytest.importorskip("highdicom")
@@ -70,7 +71,7 @@ def segmentation(
     described = [
         highdicom.seg.SegmentDescription(
             segment_number=k + 1,
-            segment_label=f"part {k + 1}",
+            segment_label=labels[k],
             segmented_property_category=codes.SCT.Tissue,
             segmented_property_type=codes.SCT.Tissue,
             algorithm_type="MANUAL",

@@ -91,6 +91,26 @@ def test_results_without_references_have_categories_as_numbers(folder, capsys):
     assert sorted(json.loads(out)["cohort"]["classes"]) == ["1", "2", "3", "4"]
 
 
+@pytest.mark.parametrize("all_alike", [True, False])
+def test_a_shift_is_not_called_mirrored(folder, all_alike):
+    """Where all findings lie on one side, boxes that are shifted look mirrored."""
+    references, predictions = (
+        ["image,class,x0,y0,x1,y1,width,height"],
+        ["image,class,x0,y0,x1,y1,score"],
+    )
+    for k in range(40):
+        x = 20 + (k % 3 if all_alike else 9 * k % 61)
+        y = 3 * k
+        references.append(f"i{k},mass,{x},{y},{x + 20},{y + 20},200,200")
+        # mirrored; for findings that are all alike this is nearly one shift
+        predictions.append(f"i{k},mass,{180 - x},{y},{200 - x},{y + 20},0.{k + 10}")
+    (folder / "refs.csv").write_text("\n".join(references))
+    (folder / "preds.csv").write_text("\n".join(predictions))
+    found = check_files("refs.csv", {"preds": "preds.csv"})
+    codes = {finding.code for finding in found.findings}
+    assert ("mirrored" in codes) != all_alike
+
+
 def test_one_unusable_file_hides_nothing_about_the_other(folder, capsys):
     pair = sound_tables(folder)
     pair.each("score", lambda cell: repr(100 * float(cell)))

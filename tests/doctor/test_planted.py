@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,22 @@ def double_resolution(folder: Path) -> tuple[str, str]:
 @planted("resolution")
 def resized_for_the_network(folder: Path) -> tuple[str, str]:
     return on_documents(random(), _scaled(512 / 300), folder)
+
+
+@planted("image-names")
+def accents_as_signs(folder: Path) -> tuple[str, str]:
+    """A Mac writes the names of files in NFD, most others in NFC."""
+
+    def change(pair: Documents) -> None:
+        for record in pair.references["images"]:
+            record["id"] = f"Zürich_{record['id']}"
+            record.pop("file_name", None)
+        for record in [*pair.references["annotations"], *pair.predictions["annotations"]]:
+            record["image_id"] = f"Zürich_{record['image_id']}"
+        text = json.dumps(pair.predictions, ensure_ascii=False)
+        pair.predictions = json.loads(unicodedata.normalize("NFD", text))
+
+    return on_documents(demo(), change, folder)
 
 
 @planted("mirrored")

@@ -107,6 +107,24 @@ def labels_upside_down(folder):
     return pair_of(folder, {name: volume[:, ::-1] for name, volume in labels().items()})
 
 
+def one_sided() -> Arrays:
+    """Return volumes whose lesions all lie in the same place on one side."""
+    volumes = {}
+    for k in range(6):
+        volume = np.zeros(SHAPE, np.uint8)
+        volume[1:3, 3 + k % 2 : 8, 1:5] = 1
+        volumes[f"case{k}"] = volume
+    return volumes
+
+
+@planted("moved", "-")
+def shifted_as_if_mirrored(folder):
+    references = one_sided()
+    step = SHAPE[2] - 6  # to where a mirror would put them
+    shifted = {name: np.roll(volume, step, axis=2) for name, volume in references.items()}
+    return put(folder / "refs", references), put(folder / "preds", shifted)
+
+
 @planted("shape-mismatch", "-")
 def axes_transposed(folder):
     turned = {name: scores.transpose(2, 1, 0) for name, scores in maps(labels()).items()}

@@ -53,6 +53,7 @@ from calipers.io.source import InputFile
 UNKNOWN = {"image": "image", "image_id": "image", "class": "label", "category_id": "label"}
 USUAL_READERS = "majority"  # the rule for several readers that a command proposes
 EXAMINED = 1 << 24  # bytes of a table without references, about 300,000 rows: a few seconds
+SENT_HERE = "; calipers doctor compares the names"
 UNKNOWN_RULES = ("unknown-image", "unknown-category", "id-type")
 
 
@@ -416,7 +417,9 @@ def refusal(error: InputError, file: str) -> Symptom:
     """Return an error as a finding."""
     message = f"expected {error.expected}"
     examples = (f"{error.location} {error.value}".strip(),) if error.value else ()
-    return Symptom(error.rule, "error", file, message, 1, 1, error.hint, examples)
+    # Messages of other commands send their readers here.
+    hint = error.hint.removesuffix(SENT_HERE)
+    return Symptom(error.rule, "error", file, message, 1, 1, hint, examples)
 
 
 def unexplained(findings: Iterable[Symptom]) -> list[Symptom]:

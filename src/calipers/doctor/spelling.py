@@ -2,16 +2,17 @@
 """Find the image or the class that a name means, without guessing between two.
 
 Names of images are equal if they agree after a *rule*: without folder, extension, case, leading
-zeros or the channel of nnU-Net. A rule counts only if it names every image once on both sides, so
-no image of another patient is ever proposed: similar is not equal. Names of classes may also be
-misspelt; then the caller looks whether boxes agree (`ClassMatch.is_certain`).
-`calipers.doctor.symptoms` calls this.
+zeros or the channel of nnU-Net, or with accents written in one way. A rule counts only if it names
+every image once on both sides, so no image of another patient is ever proposed: similar is not
+equal. Names of classes may also be misspelt; then the caller looks whether boxes agree
+(`ClassMatch.is_certain`). `calipers.doctor.symptoms` calls this.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -28,6 +29,11 @@ def _same(name: str) -> str:
     return name
 
 
+def _composed(name: str) -> str:
+    # Some systems write an accent as a sign of its own, others as part of its letter.
+    return unicodedata.normalize("NFC", name)
+
+
 def _base(name: str) -> str:
     return re.split(r"[/\\]", name)[-1]
 
@@ -41,7 +47,7 @@ def _bare(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    return _bare(name).strip().casefold()
+    return _composed(_bare(name).strip().casefold())
 
 
 def _unpadded(name: str) -> str:
@@ -55,6 +61,7 @@ def _no_channel(name: str) -> str:
 # (how, in words, rule): the mildest first.
 IMAGE_RULES: tuple[tuple[str, str, Rule], ...] = (
     ("type", 'the type of the id (1 and "1")', _same),
+    ("accents", "the way in which accents are written (Unicode NFC and NFD)", _composed),
     ("folder", "the folder", _base),
     ("extension", "the extension", _stem),
     ("path", "folder and extension", _bare),
@@ -138,4 +145,4 @@ def class_index(names: Sequence[str], classes: Sequence[str]) -> dict[str, Class
 
 def plain_class(name: str) -> str:
     """Return a class name without case, blanks and signs."""
-    return re.sub(r"[\W_]+", "", name).casefold()
+    return re.sub(r"[\W_]+", "", _composed(name)).casefold()

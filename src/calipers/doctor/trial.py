@@ -183,11 +183,26 @@ def _sized_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial]:
         words = f"are on images resized to {side} x {side}"
         hint = f"multiply x by width / {side} and y by height / {side}"
         yield BoxTrial("resolution", words, hint, _moved(cohort, sample, _scale_from(side)))
-    upside, mirrored = _moved(cohort, sample, _mirror(1)), _moved(cohort, sample, _mirror(0))
-    below = "count y from the upper border of the image"
-    yield BoxTrial("mirrored", "are upside down", below, upside)
-    left = "count x from the left border of the image"
-    yield BoxTrial("mirrored", "are mirrored left to right", left, mirrored)
+    turns = (
+        (1, "are upside down", "count y from the upper border of the image"),
+        (0, "are mirrored left to right", "count x from the left border of the image"),
+    )
+    for axis, words, hint in turns:
+        if not _like_a_shift(cohort, sample, axis):
+            mirrored = _moved(cohort, sample, _mirror(axis))
+            yield BoxTrial("mirrored", words, hint, mirrored)
+
+
+def _like_a_shift(cohort: Cohort, sample: RawPredictions, axis: int) -> bool:
+    """Return whether mirroring moves nearly all boxes by the same distance, as where all findings
+    lie on one side: boxes that are shifted would look the same.
+    """
+    corners = sample.corners(cohort.images.size)
+    half = corners.shape[1] // 2
+    low, high = corners[:, axis], corners[:, half + axis]
+    distance = cohort.images.size[sample.image, axis] - low - high
+    first, last = np.quantile(distance, (0.1, 0.9)) if len(distance) else (0.0, 0.0)
+    return bool(last - first < np.median(high - low)) if len(distance) else True
 
 
 Move = Callable[[F64, F64], F64]  # corners and image sizes of boxes -> corners

@@ -42,6 +42,7 @@ MOST_VALUES = 64  # distinct values of a file that are kept
 FEW_VALUES = 20  # whole numbers up to here are labels, whatever their arrangement
 LONG_RUN = 1.5  # mean length of runs of equal whole numbers from which they are labels
 MOST_TRIED = 12  # pairs on which turned axes are tried
+SAME_MOVE = 2.0  # voxels that moves differ by and still count as one shift of all volumes
 MOST_OF = 0.8  # share of the tried pairs that agree on how they are turned
 UNMET, MET = 0.05, 0.5  # Dice of voxels: as they are, and turned
 
@@ -456,6 +457,7 @@ def turned(labels: Survey, one: Survey) -> Iterator[Symptom]:
     """Voxels that are mirrored although headers agree, told by the overlap after turning them."""
     tried = 0
     votes: Counter[tuple[int, ...]] = Counter()
+    moves: list[list[float]] = []  # voxels by which each mask moves when it is mirrored
     for name, facts in one.files.items():
         reference = labels.files.get(name)
         if tried >= MOST_TRIED:
@@ -471,6 +473,7 @@ def turned(labels: Survey, one: Survey) -> Iterator[Symptom]:
         axes = _better_turn(target, mask)
         if axes is not None:
             votes[axes] += 1
+            moves.append(_moves(mask, axes))
     if not votes:
         return
     axes, n = votes.most_common(1)[0]
@@ -478,6 +481,20 @@ def turned(labels: Survey, one: Survey) -> Iterator[Symptom]:
     if n < max(2, MOST_OF * tried):
         return
     words = ", ".join("zyx"[axis - target.ndim] for axis in axes)
+    if np.ptp(np.array(moves), axis=0).max() <= SAME_MOVE:
+        steps = ", ".join(f"{step:+.0f}" for step in np.median(np.array(moves), axis=0))
+        yield Symptom(
+            "moved",
+            "error",
+            one.source,
+            f"voxels overlap their references if they are moved by {steps} voxels along "
+            f"{', '.join('zyx'[-target.ndim :])}, or mirrored along {words}: findings lie too much "
+            "alike to tell",
+            n,
+            tried,
+            "compare the origin and the order of the voxels with those of the image",
+        )
+        return
     yield Symptom(
         "mirrored",
         "error",
@@ -502,6 +519,15 @@ def _better_turn(target: Array, mask: Array) -> tuple[int, ...] | None:
         if overlap > best:
             best, best_axes = overlap, axes
     return best_axes
+
+
+def _moves(mask: Array, axes: tuple[int, ...]) -> list[float]:
+    """Return by how many voxels mirroring moves the middle of a mask along every axis."""
+    moves = []
+    for axis, places in enumerate(np.nonzero(mask)):
+        is_turned = axis in axes
+        moves.append(mask.shape[axis] - 1 - 2.0 * float(places.mean()) if is_turned else 0.0)
+    return moves
 
 
 def _dice(first: Array, second: Array) -> float:

@@ -11,6 +11,7 @@ import calipers as cal
 from calipers.data.masks import Masks
 from calipers.errors import InputError, UsageError
 from calipers.io.volumes.values import write_volume
+from volume_cases import noise
 
 SPACING = (0.5, 0.5, 2.0)
 
@@ -250,3 +251,33 @@ def test_a_folder_of_text_files_is_no_label_volume(tmp_path) -> None:
     with pytest.raises(InputError) as error:
         cal.read(tmp_path / "refs")
     assert error.value.rule == "not-a-file"
+
+
+def test_classes_of_segmentations_are_the_labels_of_segments(tmp_path) -> None:
+    """Every file numbers its segments for itself: the same number is another class elsewhere."""
+    pytest.importorskip("highdicom")
+    from dicom_cases import masks, segmentation, series
+
+    place = series(tmp_path / "ct", noise((5, 4, 6), np.uint16))
+    for name in ("refs", "preds", "other"):
+        (tmp_path / name).mkdir()
+    segments = masks()
+    segmentation(tmp_path / "refs/a.dcm", segments, place, labels=("liver", "tumour"))
+    segmentation(tmp_path / "refs/b.dcm", segments[..., ::-1], place, labels=("tumour", "liver"))
+    for name in "ab":
+        segmentation(tmp_path / f"preds/{name}.dcm", segments, place, labels=("liver", "tumour"))
+        segmentation(tmp_path / f"other/{name}.dcm", segments, place, labels=("liver", "cyst"))
+    cohort = cal.read(tmp_path / "refs", tmp_path / "preds")
+    assert cohort.classes == ("liver", "tumour")
+    references, predictions = cohort.references, cohort.predictions("preds")
+    for name in cohort.classes:
+        label = cohort.classes.index(name)
+        assert np.array_equal(
+            references.boxes[references.label == label],
+            predictions.boxes[predictions.label == label],
+        )
+    with pytest.raises(InputError) as error:
+        cal.read(tmp_path / "refs", tmp_path / "other")
+    assert error.value.rule == "unknown-category"
+    alone = cal.read(tmp_path / "refs", tmp_path / "preds", segment=1)
+    assert alone.classes == ("liver", "tumour")

@@ -149,7 +149,8 @@ class _Report(NamedTuple):
                         "a region in pixels of an image (SCOORD)",
                         kind,
                         field="ValueType",
-                        hint="regions in mm (SCOORD3D) are not read: export them per image",
+                        hint="regions in mm (SCOORD3D) are not read: a report lacks the grid of "
+                        "its series; export them per image, or as a segmentation (DICOM SEG)",
                     )
                     continue
                 box, image = _box(item), _image(item)

@@ -584,6 +584,7 @@ def open_segments(request: Request) -> Volume:
                 "numbers of segments below 65,536", rule="too-large", file=request.file
             )
         geometry = image.get_volume_geometry()
+        names = _segment_names(image, numbers, request.segment)
     if geometry is None:
         expected = "frames of one orientation at even distances"
         raise InputError(
@@ -612,7 +613,19 @@ def open_segments(request: Request) -> Volume:
         codes=axis_codes(affine),
         notes=(note,),
         sparse=True,
+        names=names,
     )
+
+
+def _segment_names(image: Any, numbers: Sequence[int], segment: int | None) -> dict[int, str]:
+    """Return the labels of segments by their values in the volume: a single segment has 1."""
+    names = {}
+    for number in numbers if segment is None else [segment]:
+        description = image.get_segment_description(number)
+        label = str(getattr(description, "SegmentLabel", "") or "").strip()
+        if label:
+            names[number if segment is None else 1] = label
+    return names
 
 
 def _segmentation(path: Path) -> Any:

@@ -84,9 +84,13 @@ class LabelVolumesReader(Reader):
             rows.add(len(rows.images), name, volume)
         values = sorted(set(rows.values))
         classes, class_keys = _classes(values, options, file)
-        if options.labels == "classes":
+        keys: Sequence[Key] = rows.values
+        if options.labels == "classes" and all(rows.segment_names):
+            classes, class_keys = _segment_classes(rows, file)
+            keys = rows.segment_names
+        elif options.labels == "classes":
             classes, class_keys = _named_classes(values, classes, class_keys, file)
-        labels = np.array([class_keys[value] for value in rows.values], np.int64)
+        labels = np.array([class_keys[key] for key in keys], np.int64)
         images = _image_list(volumes)
         part = rows.part(file, labels, images.size.shape[1])
         return ReferenceFile(images, classes, class_keys, part, self.name)
@@ -197,6 +201,28 @@ def _named_classes(
     return tuple(dataset.names[k] for k in numbers), {number: k for k, number in enumerate(numbers)}
 
 
+def _segment_classes(rows: LabelRows, file: InputFile) -> tuple[tuple[str, ...], dict[Key, int]]:
+    """Return the labels of DICOM segments as classes, in the order of their numbers.
+
+    Files number their segments each for itself, so a number is a class only if it has one label in
+    all of them.
+    """
+    if not rows.values:
+        return (CLASS,), {}
+    labels: dict[int, set[str]] = {}
+    order: dict[str, int] = {}
+    for value, name in zip(rows.values, rows.segment_names):
+        labels.setdefault(value, set()).add(name)
+        order[name] = min(value, order.get(name, value))
+    classes = tuple(sorted(order, key=lambda name: (order[name], name)))
+    keys: dict[Key, int] = {name: k for k, name in enumerate(classes)}
+    for value, names in labels.items():
+        if len(names) == 1:
+            keys[value] = keys[next(iter(names))]
+    file.notes.extend(["classes are the labels of the segments"])
+    return classes, keys
+
+
 @dataclass
 class LabelRows:
     """The objects of all volumes, in the order of the volumes."""
@@ -208,6 +234,8 @@ class LabelRows:
     counts: list[int] = field(default_factory=list)  # objects of every volume
     masks: list[Masks] = field(default_factory=list)
     values: list[int] = field(default_factory=list)  # of every object
+    # of every object: the label of its segment, empty for volumes without such names
+    segment_names: list[str] = field(default_factory=list)
 
     def add(self, image: int, name: str, volume: Volume) -> None:
         """Read a volume, and keep its objects; ``image`` is -1 if nobody knows it."""
@@ -227,6 +255,7 @@ class LabelRows:
         self.counts.append(len(values))
         self.masks.append(masks)
         self.values += values.tolist()
+        self.segment_names += [volume.names.get(value, "") for value in values.tolist()]
 
     @property
     def owner(self) -> I64:
@@ -328,9 +357,16 @@ def _labels(rows: LabelRows, index: ReferenceIndex) -> tuple[I64, list[str], lis
     keys: Mapping[Key, int] = index.class_keys or {}
     if not keys:
         keys = {name: k for k, name in enumerate(index.classes)}
+    # Where the references have labels of segments, the number of a segment says nothing.
+    is_named = any(isinstance(key, str) for key in index.class_keys or ())
     labels = []
-    for value in values:
-        labels.append(keys.get(value, keys.get(str(value), -1)))
+    for value, name in zip(values, rows.segment_names):
+        number = keys.get(value, keys.get(str(value), -1))
+        if name and is_named:
+            number = -1
+        if name in index.classes:
+            number = index.classes.index(name)
+        labels.append(number)
     distinct = sorted(set(values))
     # One value and one class: which number a tool writes for "something" says nothing.
     if len(distinct) == 1 and len(index.classes) == 1 and labels[0] < 0:

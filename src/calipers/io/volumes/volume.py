@@ -19,7 +19,7 @@ import math
 import warnings
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -110,6 +110,7 @@ class Volume:
     parts: tuple[str, ...] = field(default=(), repr=False)  # files of a series; empty = one file
     channel: int | None = None  # the only channel of its file that this is
     sparse: bool = False  # whether slices without anything in them may be missing
+    names: Mapping[int, str] = field(default_factory=dict, repr=False)  # of labels, if it has any
 
     @property
     def dimensions(self) -> int:
