@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers.studies.polyps.polyp_archive import open_archive
+from calipers.studies.polyps.archive import open_archive
 from training.needs import NEEDS_TORCH
 
 pytest.importorskip("torch", reason=NEEDS_TORCH)

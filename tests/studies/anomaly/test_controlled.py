@@ -16,7 +16,7 @@ from calipers.studies.anomaly.controlled import (
     MODEL,
     TOUCHING,
     ControlledExperiments,
-    Design,
+    DiscDesign,
     Response,
     closed_form,
     example,
@@ -108,7 +108,7 @@ def test_a_makes_ap_and_auroc_fall_and_the_soft_iou_rise(
 
 def test_a_has_the_values_of_the_specification_up_to_how_discs_are_drawn() -> None:
     names = ("AP/dataset", "AUROC/dataset", "softIoU", "F1@0.5", "F1@0.01", "F1@centre")
-    design = Design(Setting((128, 128), large=12.0, small=4.0, equal=8.0))
+    design = DiscDesign(Setting((128, 128), large=12.0, small=4.0, equal=8.0))
     values = measure_response("a", design, 4, (0, 1, 2, 3, 4), names=names).values
     stated = {
         "AP/dataset": [0.750, 0.717, 0.689, 0.663, 0.640],
@@ -151,16 +151,16 @@ def test_soft_maps_order_voxels_perfectly_at_every_size(run: ControlledExperimen
 @pytest.mark.parametrize("setting", SETTINGS, ids=DIMENSIONS)
 def test_a_soft_map_is_one_half_on_the_rim(setting) -> None:
     one = Disc(tuple(n // 2 + 0.5 for n in setting.shape), 6.0)
-    values = Design(setting, soft=True).drawn([one])
+    values = DiscDesign(setting, soft=True).drawn([one])
     centre = tuple(n // 2 for n in setting.shape)
     assert values[centre] == 1.0
     assert values[(*centre[:-1], centre[-1] + 6)] == pytest.approx(0.5)
     n_lost = int(one.mask(setting.shape).sum()) // 3
-    smaller = Design(setting, soft=True).shrunk(one, n_lost)
+    smaller = DiscDesign(setting, soft=True).shrunk(one, n_lost)
     assert smaller is not None
     assert smaller.sum() == pytest.approx(values.sum() - n_lost, rel=0.06)
     for soft in (False, True):
-        assert Design(setting, soft=soft).shrunk(one, 10**6) is None
+        assert DiscDesign(setting, soft=soft).shrunk(one, 10**6) is None
 
 
 def test_faint_false_objects_cost_ap_nothing_and_f1_all(run: ControlledExperiments) -> None:

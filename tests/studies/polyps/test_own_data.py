@@ -12,7 +12,7 @@ from calipers.io.tables.table import delimited
 from calipers.io.write import write
 from calipers.studies.framework import StudyResult, run_study
 from calipers.studies.polyps import people
-from calipers.studies.polyps.polyp_archive import open_archive, write_archive
+from calipers.studies.polyps.archive import open_archive, write_archive
 from studies.polyps.polyp_cases import data_of, even, uneven
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from calipers.studies.framework import StudyResult, run_study
 from calipers.studies.polyps import people
-from calipers.studies.polyps.polyp_archive import shipped_archive
+from calipers.studies.polyps.archive import shipped_archive
 
 MOST_BYTES = 2 << 20
 

@@ -15,9 +15,9 @@
 
 Maps are 1 where something is found and 0 elsewhere. (a), (b) and (c) are also run on *soft* maps,
 whose scores fall with the distance from the centre of an object: there the order of voxels can be
-perfect while the map is not. What the paper leaves open is a `Design`; `scan_designs` asks in how
-many designs each sentence of the paper holds. `closed_form` has what metrics are on maps of 0 and 1
-with n equal objects per sample, for (c), (d) and (e).
+perfect while the map is not. What the paper leaves open is a `DiscDesign`; `scan_designs` asks in
+how many designs each sentence of the paper holds. `closed_form` has what metrics are on maps of 0
+and 1 with n equal objects per sample, for (c), (d) and (e).
 
 `run_controlled` gives `ControlledExperiments`, to claims, figures and tables.
 """
@@ -115,7 +115,7 @@ AS_MANY = 4.0  # false objects at which (c) is compared: as many as there are tr
 
 
 @dataclass(frozen=True)
-class Design:
+class DiscDesign:
     """What the paper leaves open about its experiments."""
 
     setting: Setting
@@ -163,7 +163,7 @@ class Design:
         return np.asarray(1 / (1 + squares ** (STEEP / 2)), np.float32)
 
 
-_Maker = Callable[[Design, tuple[float, ...], int, int], Sample]
+_Maker = Callable[[DiscDesign, tuple[float, ...], int, int], Sample]
 
 
 def closed_form(
@@ -277,18 +277,23 @@ def run_controlled(
         xs = grid(name, quick=quick)
         for setting in SETTINGS:
             progress(f"controlled experiment ({name[0]}), {setting.name}", step, total)
-            responses[name, setting.name] = measure_response(name, Design(setting), n, xs, seed)
+            responses[name, setting.name] = measure_response(name, DiscDesign(setting), n, xs, seed)
             step += 1
     flat = SETTINGS[0]
     for name in SOFT_MAPS:
         progress(f"controlled experiment ({name[0]}), soft maps", step, total)
         xs = grid(name, quick=quick)
-        soft[name] = measure_response(name, Design(flat, soft=True), n, xs, seed)
+        soft[name] = measure_response(name, DiscDesign(flat, soft=True), n, xs, seed)
         step += 1
     for crowd in CROWDS:
         progress(f"controlled experiment (c), {flat.name}", step, total)
         crowds[crowd] = measure_response(
-            "c", Design(flat, objects=crowd), n, grid("c", quick=quick), seed, names=CROWD_METRICS
+            "c",
+            DiscDesign(flat, objects=crowd),
+            n,
+            grid("c", quick=quick),
+            seed,
+            names=CROWD_METRICS,
         )
         step += 1
     for name in SCANNED:
@@ -302,7 +307,7 @@ def run_controlled(
 
 def measure_response(
     experiment: str,
-    design: Design,
+    design: DiscDesign,
     n: int,
     xs: tuple[float, ...],
     seed: int = 0,
@@ -334,7 +339,7 @@ def measure_response(
 
 
 def _samples_of_strength(
-    experiment: str, design: Design, n: int, strength: int, seed: int
+    experiment: str, design: DiscDesign, n: int, strength: int, seed: int
 ) -> Iterator[Sample]:
     """Yield the samples of an experiment whose references depend on its strength."""
     if experiment == "a":
@@ -346,7 +351,7 @@ def _samples_of_strength(
     yield from _with_more_samples(experiment, design, n, strength, seed)
 
 
-def _added_sample(design: Design, n_small: int, seed: int, k: int) -> Sample | None:
+def _added_sample(design: DiscDesign, n_small: int, seed: int, k: int) -> Sample | None:
     """Return a sample of (a): small objects are there and found, and the large ones, found too
     small from the beginning, lose as many voxels; None if these have too few.
     """
@@ -368,7 +373,7 @@ def _added_sample(design: Design, n_small: int, seed: int, k: int) -> Sample | N
     return Sample(f"S{k:03d}", references, {MODEL: scores})
 
 
-def _exchanged_sample(design: Design, xs: tuple[float, ...], seed: int, k: int) -> Sample:
+def _exchanged_sample(design: DiscDesign, xs: tuple[float, ...], seed: int, k: int) -> Sample:
     """Return a sample of (a-fixed): small objects are found, and large ones lose their rims."""
     setting = design.setting
     radii = [setting.large] * design.large + [setting.small] * SMALL
@@ -389,7 +394,7 @@ def _exchanged_sample(design: Design, xs: tuple[float, ...], seed: int, k: int) 
     return _sample(k, discs, design, maps)
 
 
-def _resized_sample(design: Design, xs: tuple[float, ...], seed: int, k: int) -> Sample:
+def _resized_sample(design: DiscDesign, xs: tuple[float, ...], seed: int, k: int) -> Sample:
     """Return a sample of (b): objects are found with another radius."""
     setting = design.setting
     # Room for objects that are found up to TOUCHING times too large.
@@ -402,7 +407,7 @@ def _resized_sample(design: Design, xs: tuple[float, ...], seed: int, k: int) ->
     return _sample(k, discs, design, maps)
 
 
-def _false_alarm_sample(design: Design, xs: tuple[float, ...], seed: int, k: int) -> Sample:
+def _false_alarm_sample(design: DiscDesign, xs: tuple[float, ...], seed: int, k: int) -> Sample:
     """Return a sample of (c): false objects are found in addition."""
     setting, n = design.setting, design.objects
     # All discs are placed at once, so that true objects do not depend on the number of false ones.
@@ -414,7 +419,7 @@ def _false_alarm_sample(design: Design, xs: tuple[float, ...], seed: int, k: int
     return _sample(k, discs[:n], design, maps)
 
 
-def _missed_sample(design: Design, xs: tuple[float, ...], seed: int, k: int) -> Sample:
+def _missed_sample(design: DiscDesign, xs: tuple[float, ...], seed: int, k: int) -> Sample:
     """Return a sample of (d): objects are missed."""
     setting = design.setting
     discs = place_discs(setting.shape, [setting.equal] * design.objects, seed)
@@ -422,7 +427,7 @@ def _missed_sample(design: Design, xs: tuple[float, ...], seed: int, k: int) -> 
     return _sample(k, discs, design, maps)
 
 
-def _sample(k: int, discs: Sequence[Disc], design: Design, maps: Mapping[str, F32]) -> Sample:
+def _sample(k: int, discs: Sequence[Disc], design: DiscDesign, maps: Mapping[str, F32]) -> Sample:
     """Return a sample with these discs as references."""
     references = disc_mask(discs, design.setting.shape).astype(np.uint8)
     return Sample(f"S{k:03d}", references, maps)
@@ -443,7 +448,7 @@ def example(
     """Return the first sample of an experiment at one strength; for (e), with that many objects
     missed. Its map is that of the model `MODEL`.
     """
-    design, layout = Design(setting, soft=soft), layout_seed(seed, experiment, 0)
+    design, layout = DiscDesign(setting, soft=soft), layout_seed(seed, experiment, 0)
     if experiment == "a":
         added = _added_sample(design, int(strength), layout, 0)
         assert added is not None, "the standard design allows every strength"
@@ -453,7 +458,7 @@ def example(
 
 
 def _with_more_samples(
-    experiment: str, design: Design, n: int, n_added: int, seed: int
+    experiment: str, design: DiscDesign, n: int, n_added: int, seed: int
 ) -> Iterator[Sample]:
     """Yield samples of (d-new) with added samples in which all objects are missed, or of (e) with
     added empty samples. In (e) one object of every other sample is missed.
@@ -530,7 +535,7 @@ def scan_designs(experiment: str, seed: int = 0, *, quick: bool = False) -> Scan
         choices = {name: (values[0], values[-1]) for name, values in choices.items()}
 
     def outcomes_of(one: Mapping[str, Any]) -> Outcomes:
-        design = Design(
+        design = DiscDesign(
             SCAN_SETTING,
             objects=one.get("objects", OBJECTS),
             large=one.get("large objects", LARGE),

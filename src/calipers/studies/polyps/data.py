@@ -3,7 +3,7 @@
 
 `study_data` returns `PolypData`: one cohort whose models are the ensembles (or the user's models),
 the members that they were fused from, and what is known about the frames. Without ``--data`` it is
-the archive that ships (`polyp_archive`), that of ``--keep DIR``, or with ``--train`` a new one.
+the archive that ships (`archive`), that of ``--keep DIR``, or with ``--train`` a new one.
 
 With ``--data`` it is a file of references in any format that `calipers.read` knows, with
 ``--predictions NAME=FILE`` for every model; or a folder with
@@ -33,7 +33,7 @@ from calipers.fusion.fuse import fuse
 from calipers.io.read import read
 from calipers.io.source import hash_file
 from calipers.studies.framework import Progress, StudyOptions
-from calipers.studies.polyps.polyp_archive import PolypArchive, open_archive, shipped_archive
+from calipers.studies.polyps.archive import PolypArchive, open_archive, shipped_archive
 
 RECIPE = "endocv2022"
 ARCHIVE = "polyps.npz"

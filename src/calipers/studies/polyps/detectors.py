@@ -2,7 +2,7 @@
 """Trains the detectors of the study on drawn frames, and packs what they predicted.
 
 `train_detectors` draws frames, trains three ensembles with `calipers.training`, lets them predict
-on the six centres and writes one archive (`polyp_archive`). It can be interrupted: what is done in
+on the six centres and writes one archive (`archive`). It can be interrupted: what is done in
 its folder is not done again. It needs the extra ``train``; reading the archive does not.
 
 - ``ensemble``: six members by the recipe of EndoCV 2022, two of four folds x light augmentation,
@@ -28,6 +28,7 @@ from calipers.data.masks import Masks
 from calipers.io.read import read
 from calipers.io.write import write
 from calipers.results.files import environment
+from calipers.studies.polyps.archive import PolypArchive, write_archive
 from calipers.studies.polyps.endoscopy import (
     DrawnFrame,
     FramePlan,
@@ -36,7 +37,6 @@ from calipers.studies.polyps.endoscopy import (
     external_frames,
     training_frames,
 )
-from calipers.studies.polyps.polyp_archive import PolypArchive, write_archive
 
 Say = Callable[[str, int, int], None]
 PLAN = "endocv2022"
