@@ -22,6 +22,13 @@ settings.register_profile("thorough", deadline=None, max_examples=400)
 settings.load_profile("calipers")
 
 BROWSER, DOCS = "tests/browser/", "tests/test_docs.py"
+# These look at the syntax trees of the whole library, which one process parses once.
+SOURCE = (
+    "tests/test_repository.py",
+    "tests/test_layers.py",
+    "tests/results/test_document.py",
+    "tests/metrics/test_facts.py",
+)
 NETWORKS = Path(__file__).parent / "training"
 # What takes longest starts first, so that both processes finish together (`make test` keeps this
 # order with --no-loadscope-reorder).
@@ -51,6 +58,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             if nodeid.startswith(BROWSER):
                 return BROWSER
+            if nodeid.startswith(SOURCE):
+                return SOURCE[0]
             return nodeid if nodeid.startswith(DOCS) else nodeid.split("::", 1)[0]
 
     return WholeFiles(config, log)

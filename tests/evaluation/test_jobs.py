@@ -13,11 +13,11 @@ from calipers.metrics.base import Metric
 from calipers.statistics import estimates
 
 
-@pytest.mark.parametrize("preset", ["overview", "rodeo", "tide"])
+@pytest.mark.parametrize("preset", ["overview", "rodeo"])
 def test_any_number_of_threads_gives_the_same_bits(preset: str) -> None:
-    cohort = cal.demo_cohort().take(np.arange(40))
-    results = [cal.evaluate(cohort, preset, by=("centre",), jobs=jobs) for jobs in (1, 2, 8)]
-    assert results[0].to_json() == results[1].to_json() == results[2].to_json()
+    cohort = cal.demo_cohort().take(np.arange(24))
+    one, many = (cal.evaluate(cohort, preset, by=("centre",), jobs=jobs) for jobs in (1, 3))
+    assert one.to_json() == many.to_json()
 
 
 def test_a_multiverse_is_resampled_by_threads_too() -> None:

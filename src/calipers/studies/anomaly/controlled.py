@@ -264,8 +264,9 @@ def run_controlled(
 
     Examples
     --------
-    >>> from calipers.studies.anomaly.controlled import run_controlled
-    >>> response = run_controlled(quick=True).responses["c", "2D"]
+    >>> from calipers.studies.anomaly.controlled import DiscDesign, grid, measure_response
+    >>> from calipers.studies.anomaly.data import SETTINGS
+    >>> response = measure_response("c", DiscDesign(SETTINGS[0]), 2, grid("c", quick=True))
     >>> response.x.tolist(), response.values["softIoU"].round(3).tolist()
     ([0.0, 2.0, 4.0], [1.0, 0.5, 0.333])
     """
