@@ -17,7 +17,7 @@ pytest_plugins = ["cpu_times"]
 
 # Machines are noisy: times are for benchmarks. A default run takes fewer examples than Hypothesis
 # would; `make test-slow` takes the thorough profile.
-settings.register_profile("calipers", deadline=None, max_examples=40)
+settings.register_profile("calipers", deadline=None, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=400)
 settings.load_profile("calipers")
 
