@@ -9,6 +9,7 @@ with such an object, one line in `MODULES`, and its plans in ``plans``; `caliper
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -34,7 +35,7 @@ MODULES = {"mil": "mil", "chexnet": "chexnet", "detector": "detector", "anomaly"
 AVERAGE = "average"  # the model that is the mean of the weights of the others
 
 
-class LearningModel:
+class LearningModel(ABC):
     """One kind of network. The class attributes are facts, the methods are its work.
 
     ``network``, ``task``, ``measure``, ``outputs`` and ``write`` are to be written for every model;
@@ -80,11 +81,13 @@ class LearningModel:
 
     def check_split(self, images: TrainingImages, split: ImageSplit) -> None:
         """Raise if the training images of a split cannot teach the model anything."""
+        return  # most models learn from any images
 
     def adapted_split(self, images: TrainingImages, split: ImageSplit) -> ImageSplit:
         """Return the split as the model needs it."""
         return split
 
+    @abstractmethod
     def network(
         self,
         plan: TrainingPlan,
@@ -93,8 +96,8 @@ class LearningModel:
         weights: str | None = None,
     ) -> nn.Module:
         """Return an untrained network for frames of 1 or 3 channels."""
-        raise NotImplementedError
 
+    @abstractmethod
     def task(
         self,
         network: Any,
@@ -104,7 +107,6 @@ class LearningModel:
         device: torch.device,
     ) -> Task:
         """Return what is trained; ``images`` have only the boxes that may be seen."""
-        raise NotImplementedError
 
     def fit(
         self,
@@ -130,18 +132,19 @@ class LearningModel:
             progress=progress,
         )
 
+    @abstractmethod
     def measure(
         self, network: Any, frames: Frames, rows: I64, plan: TrainingPlan, device: torch.device
     ) -> float | None:
         """Return how good a network is on some images; None if that is undefined."""
-        raise NotImplementedError
 
+    @abstractmethod
     def outputs(
         self, network: Any, frames: Frames, plan: TrainingPlan, device: torch.device
     ) -> Any:
         """Return what a network says about all frames, for `write`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(
         self,
         stage: Path,
@@ -151,13 +154,15 @@ class LearningModel:
         outputs: Mapping[str, Any],
     ) -> None:
         """Write the outputs of all models of a run into a folder."""
-        raise NotImplementedError
 
     def alarms(
         self, network: Any, frames: Frames, usual: Frames, plan: TrainingPlan, device: torch.device
     ) -> Mapping[str, Any]:
-        """Return monitor -> alarm of every frame; ``usual`` are frames of training images."""
-        raise NotImplementedError
+        """Return monitor -> alarm of every frame; ``usual`` are frames of training images.
+
+        Called only where `gives_alarms` is true.
+        """
+        return {}
 
     def next_command(
         self, folder: Path, names: Sequence[str], classes: Sequence[str], *, labelled: bool
