@@ -78,7 +78,7 @@ def labels_option(function: Any) -> Any:
     "--subsets",
     metavar="N",
     type=click.IntRange(1, 100),
-    help="Number of models, each trained on 95 % of the training images (5; of anomaly 1, on all).",
+    help="Number of models, each trained on 95 % of the training images (5; 1 on all for anomaly).",
 )
 @click.option(
     "--fold",
@@ -117,13 +117,13 @@ def labels_option(function: Any) -> Any:
 @click.option(
     "--method",
     type=click.Choice(METHODS),
-    help="Of anomaly networks. Default: that of the plan (denoising).",
+    help="Method of --model anomaly. Default: that of the plan (denoising).",
 )
 @click.option(
     "--dimensions",
     metavar="2|3",
     type=click.IntRange(2, 3),
-    help="Of anomaly networks: 3 takes whole volumes, 2 pictures, or slices of volumes.",
+    help="For --model anomaly: 3 for whole volumes, 2 for pictures or slices of volumes.",
 )
 @click.option(
     "--average",
@@ -148,7 +148,7 @@ def labels_option(function: Any) -> Any:
 @jobs_option(THREADS)
 @output_options
 def train(data: str, **options: Any) -> None:
-    """Train networks that mark where a finding is, or detectors.
+    """Train networks that find lesions: as maps, as boxes, or as anomalies.
 
     DATA is a folder of pictures with --labels, with a COCO file or other references in it, or of
     NIH ChestX-ray, MURA, CheXpert, Pascal VOC 2005 or PolypGen; a folder of idx files (MNIST), or
@@ -245,7 +245,7 @@ def _document(record: Any) -> dict[str, Any]:
 @click.option(
     "--alarms",
     is_flag=True,
-    help="Of a detector: also write alarms of monitors that look inside it, for monitor --alarm.",
+    help="Also write the alarms of monitors that look inside a detector, for monitor --alarm.",
 )
 @device_option
 @jobs_option(THREADS)
