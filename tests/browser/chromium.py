@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+# The browser without its window is the same engine for a fifth less of CPU time.
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 TO_INSTALL = (
-    "the browser tests need a browser: apt install chromium, or set CALIPERS_CHROMIUM to the path "
-    "of one"
+    "the browser tests need a browser: apt install chromium-headless-shell (or chromium), or set "
+    "CALIPERS_CHROMIUM to the path of one"
 )
 QUIET = (
     "--disable-gpu",
