@@ -40,7 +40,7 @@ from calipers.oracles.corrupt import KINDS
 from calipers.oracles.maps import MAP_KINDS
 from calipers.results.requirements import Requirement, Requirements
 from calipers.sensitivity.sweep import CHOICES
-from source_trees import tree_of
+from source_trees import nodes_of
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -262,9 +262,7 @@ def rules_in_source() -> set[str]:
         # A walk through a tree takes a hundred times as long as a look at the text.
         if not any(mark in text for mark in marks):
             continue
-        for node in ast.walk(tree_of(file)):
-            if not isinstance(node, ast.Call):
-                continue
+        for node in nodes_of(file, ast.Call):
             name = getattr(node.func, "id", getattr(node.func, "attr", ""))
             given = [keyword.value for keyword in node.keywords if keyword.arg == "rule"]
             if name in places and len(node.args) > places[name]:

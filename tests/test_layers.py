@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 import calipers
-from source_trees import tree_of
+from source_trees import nodes_of, tree_of
 
 SOURCE = Path(calipers.__file__).parent
 
@@ -105,19 +105,15 @@ def _links(file: Path) -> Iterator[Import]:
     """Every name of an object as text in a file, outside of docstrings."""
     relative = file.relative_to(SOURCE)
     importer = relative.parts[0].removesuffix(".py")
-    tree = tree_of(file)
     drawing = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and "Document" in map(ast.unparse, node.bases):
+    for node in nodes_of(file, ast.ClassDef):
+        if "Document" in map(ast.unparse, node.bases):
             drawing |= {id(part) for statement in node.body for part in ast.walk(statement)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            link = LINK.fullmatch(node.value)
-            if link:
-                imported = link[1].split(".")[1]
-                yield Import(
-                    str(relative), node.lineno, importer, imported, True, id(node) in drawing
-                )
+    for node in nodes_of(file, ast.Constant):
+        link = isinstance(node.value, str) and LINK.fullmatch(node.value)
+        if link:
+            imported = link[1].split(".")[1]
+            yield Import(str(relative), node.lineno, importer, imported, True, id(node) in drawing)
 
 
 def _allowed(statement: Import) -> bool:

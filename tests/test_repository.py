@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from source_trees import tree_of
+from source_trees import nodes_of, tree_of
 
 ROOT = Path(__file__).parent.parent
 MOST_LINES = 800
@@ -233,9 +233,8 @@ def test_what_counts_as_dense(source: str, nested: int, double: int, participles
 def test_a_class_name_exists_once() -> None:
     places = defaultdict(list)
     for file in LIBRARY:
-        for node in ast.walk(tree_of(file)):
-            if isinstance(node, ast.ClassDef):
-                places[node.name].append(f"{_name(file)}:{node.lineno}")
+        for node in nodes_of(file, ast.ClassDef):
+            places[node.name].append(f"{_name(file)}:{node.lineno}")
     twice = {name: where for name, where in places.items() if len(where) > 1}
     assert not twice
 
@@ -279,12 +278,8 @@ def test_the_library_never_prints() -> None:
     for file in LIBRARY:
         if "cli" in file.relative_to(ROOT / "src" / "calipers").parts:
             continue
-        for node in ast.walk(tree_of(file)):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id == "print"
-            ):
+        for node in nodes_of(file, ast.Call):
+            if isinstance(node.func, ast.Name) and node.func.id == "print":
                 printing.append(f"{_name(file)}:{node.lineno}")
     assert not printing
 

@@ -19,6 +19,7 @@ from calipers.report.context import context_of
 from calipers.report.methods import methods_section
 from calipers.report.page import page as page_of
 from evaluated import evaluated_demo
+from source_trees import nodes_of
 
 SOURCE = Path(cal.__file__).parent
 MOST_KINDS = 2  # keys of one dictionary: figures may be called as a metric is
@@ -110,9 +111,8 @@ def test_nobody_else_keeps_a_list_of_metrics() -> None:
         text = file.read_text(encoding="utf-8")
         assert "metric_id.startswith" not in text, "ask the Facts of a metric, not its id"
         assert "facts.id.startswith" not in text, "ask the Facts of a metric, not its id"
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Dict):
-                keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
-                if len(keys & kinds) > MOST_KINDS:
-                    tables.append(f"{file.name}:{node.lineno}")
+        for node in nodes_of(file, ast.Dict):
+            keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+            if len(keys & kinds) > MOST_KINDS:
+                tables.append(f"{file.name}:{node.lineno}")
     assert not tables, "what is known about a metric stands in its Facts"

@@ -86,7 +86,7 @@ def test_threads_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
         with route.forced("numpy"):
             slow = evidence_of(metric, cohort)
             expected = metric.value(slow, weights[:5])
-        for threads in ("1", "2", "3", "8"):
+        for threads in ("1", "3", "8"):
             monkeypatch.setenv("CALIPERS_THREADS", threads)
             with route.forced("native"):
                 fast = evidence_of(metric, cohort)

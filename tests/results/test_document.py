@@ -12,7 +12,7 @@ import pytest
 import calipers as cal
 from calipers.results.document import Document, linked
 from evaluated import evaluated_demo
-from source_trees import tree_of
+from source_trees import nodes_of
 
 GIVEN_ONCE = {
     "as_dict",
@@ -91,8 +91,8 @@ def test_nobody_else_makes_frames_or_documents() -> None:
     source = Path(cal.__file__).parent
     users = []
     for file in source.rglob("*.py"):
-        for node in ast.walk(tree_of(file)):
-            if isinstance(node, ast.FunctionDef) and node.name in ("to_json", "to_frame", "plot"):
+        for node in nodes_of(file, ast.FunctionDef):
+            if node.name in ("to_json", "to_frame", "plot"):
                 users.append(file.relative_to(source).as_posix())
     assert set(users) == {"results/document.py"}
 
@@ -142,7 +142,6 @@ OTHER_WORDS = {"ci_low", "ci_high", "n_clusters", "p_holm", "p_value", "p_method
 def test_the_same_thing_has_the_same_key_in_every_schema() -> None:
     keys = []
     for file in Path(cal.__file__).parent.rglob("*.py"):
-        for node in ast.walk(tree_of(file)):
-            if isinstance(node, ast.Dict):
-                keys += [key.value for key in node.keys if isinstance(key, ast.Constant)]
+        for node in nodes_of(file, ast.Dict):
+            keys += [key.value for key in node.keys if isinstance(key, ast.Constant)]
     assert not OTHER_WORDS & set(keys)

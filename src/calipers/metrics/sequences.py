@@ -35,7 +35,7 @@ the MICCAI 2015 Endoscopic Vision Challenge, IEEE Trans Med Imaging 2017.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -53,6 +53,7 @@ from calipers.metrics.counts import FN, FP, TP, ratio, unit_counts
 
 SEQUENCE, FRAME, RATE = "sequence", "frame", "fps"  # columns of the images
 UNITS = ("frames", "seconds")
+AT_ONCE = 1_000_000  # frames times classes that are looked at together
 CITATIONS = (
     "Bernal J, et al. Comparative validation of polyp detection methods in video colonoscopy: "
     "results from the MICCAI 2015 Endoscopic Vision Challenge. IEEE Trans Med Imaging "
@@ -147,11 +148,6 @@ class Clips:
         np.add.at(table, self.frame_of_row, np.asarray(weights, np.int64).T)
         return table.T
 
-    def sequences(self) -> Iterator[slice]:
-        """Yield the frames of every sequence."""
-        for start, stop in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist()):
-            yield slice(start, stop)
-
 
 @dataclass(frozen=True)
 class SequenceRecipe(MatchRecipe):
@@ -195,24 +191,76 @@ def _numbers(cohort: Cohort, name: str) -> F64:
 
 @dataclass(frozen=True)
 class ClipFrames:
-    """The frames of one sequence that are there, and what happened in each, per class: any class
-    first.
+    """The frames that are there, of all sequences of some replicates in turn, and what happened in
+    each, per class: any class first.
     """
 
+    offsets: I64  # (n_sequences + 1,) into the frames; a sequence may have none
     time: F64  # (n,) in frames
     rate: F64  # (n,) frames per second
     counts: F64  # (n, 1 + n_classes, 3) TP, FP, FN
     referenced: Flags  # (n, 1 + n_classes)
 
     @property
+    def first(self) -> I64:
+        """(n_sequences,) the first frame of every sequence."""
+        return self.offsets[:-1]
+
+    @cached_property
     def has_reference(self) -> Flags:
-        """(1 + n_classes,) whether a frame has a reference."""
-        return np.asarray(self.referenced.any(axis=0))
+        """(n_sequences, 1 + n_classes) whether a frame has a reference."""
+        return self.sums(self.referenced) > 0
 
     @property
-    def length(self) -> float:
-        """How many frames it lasts, also those that were not read."""
-        return float(self.time[-1] - self.time[0] + 1) if len(self.time) else 0.0
+    def length(self) -> F64:
+        """(n_sequences,) how many frames each lasts, also those that were not read."""
+        length = np.zeros(len(self.first))
+        known = np.flatnonzero(np.diff(self.offsets))
+        start, stop = self.offsets[known], self.offsets[known + 1]
+        length[known] = self.time[stop - 1] - self.time[start] + 1
+        return length
+
+    @property
+    def mean_rate(self) -> F64:
+        """(n_sequences,) frames per second; 1 without any frame."""
+        n_frames = np.diff(self.offsets)
+        rate = np.ones(len(self.first))
+        if len(self.rate) and (self.rate == self.rate[0]).all():
+            # The mean of equal numbers may be off by a rounding, which depends on how many.
+            for n in np.unique(n_frames[n_frames > 0]).tolist():
+                rate[n_frames == n] = self.rate[:n].mean()
+            return rate
+        for k in np.flatnonzero(n_frames).tolist():
+            rate[k] = self.rate[self.offsets[k] : self.offsets[k + 1]].mean()
+        return rate
+
+    def sums(self, numbers: F64 | Flags) -> F64:
+        """Return (n_sequences, ...) sums of whole numbers (n, ...) over the frames of each."""
+        running = np.zeros((len(numbers) + 1, *numbers.shape[1:]))
+        np.cumsum(numbers, axis=0, out=running[1:])
+        return np.asarray(running[self.offsets[1:]] - running[self.offsets[:-1]])
+
+    def alarms(self, flags: Flags, duration: int) -> Flags:
+        """Return (n, ...) where an alarm, a run of flags in a sequence, has lasted long enough:
+        once in every run that does.
+        """
+        frame = np.arange(len(flags)).reshape(-1, *[1] * (flags.ndim - 1))
+        # The last frame before, of the same sequence, in which there was no alarm.
+        before = np.repeat(self.first - 1, np.diff(self.offsets)).reshape(frame.shape)
+        quiet = np.maximum.accumulate(np.where(flags, before, frame), axis=0)
+        return np.asarray(frame - quiet == duration)
+
+    def first_of(self, flags: Flags) -> I64:
+        """Return (n_sequences, ...) the first frame with a flag; the number of frames if none has
+        one.
+        """
+        n = len(flags)
+        first = np.full((len(self.first), *flags.shape[1:]), n)
+        known = np.flatnonzero(np.diff(self.offsets))
+        if len(known):
+            frame = np.arange(n).reshape(-1, *[1] * (flags.ndim - 1))
+            first[known] = np.minimum.reduceat(np.where(flags, frame, n), self.first[known], axis=0)
+        return first
 
 
 class SequenceMetric(MatchMetric):
@@ -226,7 +274,9 @@ class SequenceMetric(MatchMetric):
             check_number(plan, "min_duration", least=1.0)
 
     def parts(self, frames: ClipFrames, output: Output) -> tuple[F64, F64]:
-        """Return what one sequence adds to numerator and denominator, (1 + n_classes,) each."""
+        """Return what sequences add to numerator and denominator, (n_sequences, 1 + n_classes)
+        each.
+        """
         raise AssertionError("every metric of sequences has parts")
 
     def needs_rate(self, output: Output) -> bool:
@@ -256,35 +306,44 @@ class SequenceMetric(MatchMetric):
             memory = evidence.matches.kept
             key = ("parts of sequences", type(self), repr(output), view)
             if key not in memory:
-                every = np.ones(len(clips.row), np.bool_)
+                every = np.ones((1, len(clips.row)), np.bool_)
                 memory[key] = self._all_parts(evidence, output, view, every)
             values[is_whole] = _ratio_of_sums(often[is_whole], memory[key])
-        for r in np.flatnonzero(~is_whole).tolist():
-            parts = self._all_parts(evidence, output, view, present[r] > 0)
-            values[r] = _ratio_of_sums(often[r : r + 1], parts)[0]
+        at_once = max(1, AT_ONCE // (len(clips.row) * shape[1]))
+        partial = np.flatnonzero(~is_whole)
+        for start in range(0, len(partial), at_once):
+            rows = partial[start : start + at_once]
+            parts = self._all_parts(evidence, output, view, present[rows] > 0)
+            values[rows] = _ratio_of_sums(often[rows], parts)
         return values
 
     def _all_parts(
         self, evidence: SequenceMatches, output: Output, view: View, present: Flags
     ) -> tuple[F64, F64]:
-        """Return (n_sequences, 1 + n_classes) numerators and denominators."""
+        """Return (R, n_sequences, 1 + n_classes) numerators and denominators, if of R replicates
+        (R, n_frames) are present.
+        """
         clips = evidence.clips
         assert clips is not None
         counts, referenced = _frame_counts(evidence, view, output.max_dets)
-        numerators, denominators = [], []
-        for sequence in clips.sequences():
-            inside = np.flatnonzero(present[sequence]) + sequence.start
-            time = clips.time[inside]
-            if np.isnan(time).any():
-                time = np.arange(float(len(inside)))
-            rate = clips.rate[inside]
-            if output.options.get("fps") is not None:
-                rate = np.full(len(inside), float(output.options["fps"]))
-            frames = ClipFrames(time, rate, counts[inside], referenced[inside])
-            numerator, denominator = self.parts(frames, output)
-            numerators.append(numerator)
-            denominators.append(denominator)
-        return np.array(numerators), np.array(denominators)
+        places = np.flatnonzero(present)
+        starts = np.arange(len(present))[:, None] * present.shape[1] + clips.offsets[:-1]
+        offsets = np.append(np.searchsorted(places, starts.reshape(-1)), len(places))
+        inside = places % present.shape[1]
+        time, rate = clips.time[inside], clips.rate[inside]
+        is_unknown = np.isnan(time)
+        if is_unknown.any():
+            # Where a number is missing, the frames of the sequence are in the order of the input.
+            first = offsets[:-1]
+            sequence = np.repeat(np.arange(len(first)), np.diff(offsets))
+            is_unknown = np.bincount(sequence, is_unknown, len(first))[sequence] > 0
+            time = np.where(is_unknown, np.arange(len(inside)) - first[sequence], time)
+        if output.options.get("fps") is not None:
+            rate = np.full(len(inside), float(output.options["fps"]))
+        frames = ClipFrames(offsets, time, rate, counts[inside], referenced[inside])
+        numerator, denominator = self.parts(frames, output)
+        shape = len(present), len(clips.offsets) - 1, counts.shape[1]
+        return numerator.reshape(shape), denominator.reshape(shape)
 
     def counts(self, evidence: SequenceMatches, weights: I64) -> I64:  # type: ignore[override]
         """Return (1 + n_classes, n_names, 3): images, counted references, counted predictions."""
@@ -341,9 +400,9 @@ class SequenceFBeta(SequenceMetric):
     def parts(self, frames: ClipFrames, output: Output) -> tuple[F64, F64]:
         """Return F-beta and 1; nothing without any object."""
         square = float(output.options.get("beta", 1.0)) ** 2
-        counts = frames.counts.sum(axis=0)
-        hits = (1.0 + square) * counts[:, TP]
-        value = ratio(hits, hits + square * counts[:, FN] + counts[:, FP])
+        counts = frames.sums(frames.counts)
+        hits = (1.0 + square) * counts[..., TP]
+        value = ratio(hits, hits + square * counts[..., FN] + counts[..., FP])
         is_defined = ~np.isnan(value)
         return np.where(is_defined, value, 0.0), is_defined.astype(np.float64)
 
@@ -380,14 +439,16 @@ class DetectionLatency(SequenceMetric):
 
     def parts(self, frames: ClipFrames, output: Output) -> tuple[F64, F64]:
         """Return latency and 1; nothing without a reference."""
-        scale = frames.rate.mean() if self.needs_rate(output) and len(frames.rate) else 1.0
-        latency = np.zeros(frames.counts.shape[1])
         has_reference = frames.has_reference
-        for c in np.flatnonzero(has_reference).tolist():
-            start = frames.time[frames.referenced[:, c].argmax()]
-            hit = _first_alarm(frames.counts[:, c, TP] > 0, _duration(output))
-            end = frames.time[-1] + 1 if hit is None else frames.time[hit]
-            latency[c] = (end - start) / scale
+        start = frames.first_of(frames.referenced)
+        hit = frames.first_of(frames.alarms(frames.counts[..., TP] > 0, _duration(output)))
+        # What is never found counts as found after the last frame.
+        last = frames.offsets[1:, None] - 1
+        time = np.append(frames.time, np.nan)
+        end = np.where(hit < len(frames.time), time[hit], time[last] + 1)
+        latency = np.where(has_reference, end - time[start], 0.0)
+        if self.needs_rate(output):
+            latency = latency / frames.mean_rate[:, None]
         return latency, has_reference.astype(np.float64)
 
 
@@ -407,11 +468,9 @@ class DetectedSequences(SequenceMetric):
     def parts(self, frames: ClipFrames, output: Output) -> tuple[F64, F64]:
         """Return whether there is a hit, and 1; nothing without a reference."""
         has_reference = frames.has_reference
-        hit = np.zeros(len(has_reference))
-        for c in np.flatnonzero(has_reference).tolist():
-            is_hit = frames.counts[:, c, TP] > 0
-            hit[c] = _first_alarm(is_hit, _duration(output)) is not None
-        return hit, has_reference.astype(np.float64)
+        alarms = frames.sums(frames.alarms(frames.counts[..., TP] > 0, _duration(output)))
+        is_detected = has_reference & (alarms > 0)
+        return is_detected.astype(np.float64), has_reference.astype(np.float64)
 
 
 class AlarmsPerMinute(SequenceMetric):
@@ -439,14 +498,9 @@ class AlarmsPerMinute(SequenceMetric):
 
     def parts(self, frames: ClipFrames, output: Output) -> tuple[F64, F64]:
         """Return the number of alarms, and the minutes."""
-        n = frames.counts.shape[1]
-        if not len(frames.time):
-            return np.zeros(n), np.zeros(n)
-        alarms = np.zeros(n)
-        for c in range(n):
-            lengths = _run_lengths(frames.counts[:, c, FP] > 0)
-            alarms[c] = sum(length >= _duration(output) for length in lengths)
-        return alarms, np.full(n, frames.length / frames.rate.mean() / 60.0)
+        alarms = frames.sums(frames.alarms(frames.counts[..., FP] > 0, _duration(output)))
+        minutes = frames.length / frames.mean_rate / 60.0
+        return alarms, np.broadcast_to(minutes[:, None], alarms.shape)
 
     def reason(self, n_references: int, n_predictions: int) -> str:
         """Return the reason of an undefined entry: there is no image."""
@@ -482,25 +536,8 @@ def _ratio_of_sums(often: I64, parts: tuple[F64, F64]) -> F64:
 
 def _weighted_sum(often: I64, part: F64) -> F64:
     """Return sums over sequences. A running sum has the same bits for any number of replicates."""
-    return np.asarray(np.cumsum(often[:, :, None] * part[None], axis=1)[:, -1])
+    return np.asarray(np.cumsum(often[:, :, None] * part, axis=1)[:, -1])
 
 
 def _duration(output: Output) -> int:
     return int(output.options.get("min_duration", 1))
-
-
-def _first_alarm(flags: Flags, duration: int) -> int | None:
-    """Return the frame in which an alarm has lasted long enough; None if none does."""
-    lasting = 0
-    for k, is_on in enumerate(flags.tolist()):
-        lasting = lasting + 1 if is_on else 0
-        if lasting == duration:
-            return k
-    return None
-
-
-def _run_lengths(flags: Flags) -> list[int]:
-    """Return the lengths of runs of true flags."""
-    edges = np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8))
-    lengths: list[int] = (np.flatnonzero(edges < 0) - np.flatnonzero(edges > 0)).tolist()
-    return lengths

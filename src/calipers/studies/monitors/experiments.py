@@ -40,6 +40,7 @@ from calipers.monitors.labels import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation, headline
 from calipers.monitors.scope import Scope, mean_f1, scope_scores
 from calipers.results.estimate import Estimate
+from calipers.statistics.intervals import quantiles
 from calipers.statistics.ranks import kendall_tau_b
 from calipers.statistics.weights import Units, bootstrap, units_of
 from calipers.studies.claim_rules import ClaimRules
@@ -686,10 +687,11 @@ def _tau_curves(trial: Trial, classes: str, scope: Scope, replicates: int) -> Ta
     back = back.reshape(-1)
     value = auroc(alarms, unique_labels)
     blank = np.isnan(value)
-    ends = np.full((2, *value.shape), np.nan)
-    for m, k in np.argwhere(~blank).tolist():
-        ends[:, m, k] = np.nanquantile(replicate_values[m, k], (0.025, 0.975))
-    curves = (value[:, back], ends[0][:, back], ends[1][:, back])
+    low, high = (
+        np.where(blank, np.nan, end.reshape(value.shape))
+        for end in quantiles(replicate_values.reshape(value.size, -1).T, 0.95)
+    )
+    curves = (value[:, back], low[:, back], high[:, back])
     turned = _turned_pairs(trial.contenders, replicate_values[:, ~blank.any(axis=0)])
     return TauCurves(
         trial.name, classes, taus, scope.prevalence(taus), trial.contenders, *curves, turned
@@ -704,7 +706,7 @@ def _turned_pairs(names: Sequence[str], replicates: F64) -> tuple[tuple[str, str
     for i, j in combinations(range(len(names)), 2):
         if not replicates.shape[1]:
             break
-        low, high = np.nanquantile(replicates[i] - replicates[j], (0.025, 0.975), axis=1)
+        low, high = quantiles((replicates[i] - replicates[j]).T, 0.95)
         if (low > 0).any() and (high < 0).any():
             pairs.append((names[i], names[j]))
     return tuple(pairs)
