@@ -215,9 +215,9 @@ class ClipFrames:
     def length(self) -> F64:
         """(n_sequences,) how many frames each lasts, also those that were not read."""
         length = np.zeros(len(self.first))
-        known = np.flatnonzero(np.diff(self.offsets))
-        start, stop = self.offsets[known], self.offsets[known + 1]
-        length[known] = self.time[stop - 1] - self.time[start] + 1
+        filled = np.flatnonzero(np.diff(self.offsets))
+        start, stop = self.offsets[filled], self.offsets[filled + 1]
+        length[filled] = self.time[stop - 1] - self.time[start] + 1
         return length
 
     @property
@@ -256,10 +256,12 @@ class ClipFrames:
         """
         n = len(flags)
         first = np.full((len(self.first), *flags.shape[1:]), n)
-        known = np.flatnonzero(np.diff(self.offsets))
-        if len(known):
+        filled = np.flatnonzero(np.diff(self.offsets))
+        if len(filled):
             frame = np.arange(n).reshape(-1, *[1] * (flags.ndim - 1))
-            first[known] = np.minimum.reduceat(np.where(flags, frame, n), self.first[known], axis=0)
+            first[filled] = np.minimum.reduceat(
+                np.where(flags, frame, n), self.first[filled], axis=0
+            )
         return first
 
 
