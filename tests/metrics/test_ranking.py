@@ -18,6 +18,7 @@ from reference import boxes
 from reference.matching import Rule, fates
 from reference.plain import things
 from reference.ranking import average_precision, entries_of, mean_defined, positives
+from seeds import batches
 
 # `parity/test_routes.py` holds every metric and every strategy to the same bits on both routes.
 pytestmark = native_by_default
@@ -33,8 +34,11 @@ def iou_rule(threshold: float, **options) -> Rule:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ties", ["coco", "block"])
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
-def test_average_precision_equals_the_twin(interpolation: str, ties: str, kind: str) -> None:
-    for seed in range(4):
+@pytest.mark.parametrize("batch", batches(4, default=2))  # the twin takes nearly all of the time
+def test_average_precision_equals_the_twin(
+    interpolation: str, ties: str, kind: str, batch: range
+) -> None:
+    for seed in batch:
         cohort = cohort_of(kind, seed)
         thresholds = [0.2, 0.5, 0.8]
         metric = metric_of(

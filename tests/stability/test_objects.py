@@ -16,6 +16,7 @@ from calipers.stability.objects import ObjectMetric, ObjectSums, object_stabilit
 from calipers.stability.objects_evidence import ObjectPairs, Strata, collect
 from cases import cohort_of, masked
 from reference.object_stability import summary
+from seeds import seeds
 
 A, B, C, D = ([x, 0, x + 10, 10] for x in (0, 20, 40, 60))
 FAR = [80, 80, 90, 90]
@@ -202,7 +203,7 @@ def test_a_place_counts_a_model_once():
 @pytest.mark.parametrize(
     "kind", ["plain", "tied scores", "integer grid", "crowded images", "many classes", "volumes"]
 )
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6, default=2))  # the twin takes nearly all of the time
 @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8])
 def test_numbers_are_those_of_the_twin(kind, seed, threshold):
     cohort = cohort_of(kind, seed, models=3)
