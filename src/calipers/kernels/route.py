@@ -82,13 +82,8 @@ _cache: list[ModuleType | None] = []  # what was built, if anything
 _whole: list[ModuleType | None] = []  # the same if it can be used
 
 # The compiled kernels know these words by their places.
-FUSION_METHODS = ("suppress", "merge-about-best", "fuse")  # `FusionMethod` in native/fusion.h
-CONFIDENCES = (  # `Confidence` in native/fusion.h
-    "avg",
-    "max",
-    "box_and_model_avg",
-    "absent_model_aware_avg",
-)
+FUSION_METHODS = ("suppress", "merge-about-best", "fuse")  # both in native/fusion.h
+CONFIDENCES = ("avg", "max", "box_and_model_avg", "absent_model_aware_avg")
 ASSIGNMENTS = (  # in the order of `Assignment` in native/fates.h
     "by-score",
     "by-overlap",
@@ -228,7 +223,7 @@ def fused_boxes(
     for pool in pools:
         side = _side((pool.offsets, pool.label, pool.boxes, pool.extent))
         columns += (*side, _f64(pool.score))
-    count, label, boxes, extent, score, row = native.fused_boxes(
+    count, label, *numbers, row = native.fused_boxes(
         _f64(factors),
         np.array([threshold, skip_threshold]),
         FUSION_METHODS.index(method),
@@ -240,14 +235,9 @@ def fused_boxes(
     )
     offsets = np.zeros(len(pools[0].offsets), np.int64)
     np.cumsum(_from(count, np.int64), out=offsets[1:])
-    return (
-        offsets,
-        _from(label, np.int32),
-        _from(boxes, np.float64).reshape(-1, width),
-        _from(extent, np.float64),
-        _from(score, np.float64),
-        _from(row, np.int64),
-    )
+    boxes, extent, score = (_from(column, np.float64) for column in numbers)
+    boxes = boxes.reshape(-1, width)
+    return offsets, _from(label, np.int32), boxes, extent, score, _from(row, np.int64)
 
 
 def decayed_scores(native: ModuleType, pool: BoxPool, threshold: float, sigma: float | None) -> F64:
