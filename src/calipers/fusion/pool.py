@@ -40,7 +40,7 @@ Fused = tuple[F64, F64, I64]
 
 def shares_of(weights: F64) -> F64:
     """Return the weights of models over the largest of them: suppression compares scores."""
-    return weights / weights.max()
+    return np.asarray(weights / weights.max())
 
 
 def softly_suppressed(
@@ -301,8 +301,8 @@ def _pools(boxes: Any, scores: Any, labels: Any) -> tuple[list[BoxPool], I64]:
     label = np.concatenate([own for _, _, own in models])
     # Once for all models: calls of NumPy take longer than the work on a few boxes.
     _check_values(corners, score, label, offsets)
-    names, codes = np.unique(label.astype(np.int64), return_inverse=True)
-    codes, extent = codes.astype(np.int32), box_extent(corners)
+    names, places = np.unique(label.astype(np.int64), return_inverse=True)
+    codes, extent = places.astype(np.int32), box_extent(corners)
     pools = []
     for first, last in pairwise(offsets.tolist()):
         own = slice(first, last)

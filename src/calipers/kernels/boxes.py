@@ -393,12 +393,13 @@ def fused(
 
 def _of_rows(pools: Sequence[BoxPool], columns: tuple[I64, I32, F64, F64, F64, I64]) -> BoxPool:
     """Return the pool of columns, the last of which counts through all pools."""
-    *others, place = columns
+    left = BoxPool(*columns)
+    assert left.row is not None
     if len(pools) == 1 and pools[0].row is None:
-        return BoxPool(*others, row=place + pools[0].first_row)
+        return replace(left, row=left.row + pools[0].first_row)
     if all(pool.row is None for pool in pools) and pools[0].first_row == 0:
-        return BoxPool(*others, row=place)  # the pools are the tables
-    return BoxPool(*others, row=joined(pools, "rows")[place])
+        return left  # the pools are the tables
+    return replace(left, row=joined(pools, "rows")[left.row])
 
 
 def _multiplied(
