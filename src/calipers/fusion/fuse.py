@@ -118,12 +118,12 @@ def carry_out(cohort: Cohort, recipe: FusionRecipe, members: Sequence[str] | Non
     names = chosen_members(cohort, recipe, members)
     weights = _weights(cohort, recipe, names)
     tables = [cohort.predictions(name) for name in names]
-    for name, table in zip(names, tables):
-        _check_scores(name, table)
+    for name in names:
+        _check_scores(cohort, name)
     # Signs of files about other images or with other names.
     with_boxes = np.stack([np.diff(table.offsets) > 0 for table in tables])
     with_class = np.stack([_has_class(table, len(cohort.classes)) for table in tables])
-    _check_common(names, with_boxes, with_class)
+    _check_common(cohort, names, with_boxes, with_class)
     accounts, notes = _accounts(names, tables, with_boxes, with_class)
     notes += _notes_on_gaps(names, with_boxes, with_class, cohort.classes)
     bench = _Bench.of(names, tables, weights)
@@ -155,8 +155,8 @@ def fit_calibration(
     """
     names = chosen_members(cohort, recipe, members)
     tables = [cohort.predictions(name) for name in names]
-    for name, table in zip(names, tables):
-        _check_scores(name, table)
+    for name in names:
+        _check_scores(cohort, name)
     bench = _Bench.of(names, tables, _weights(cohort, recipe, names))
     steps = []
     for step in recipe.steps:
@@ -265,8 +265,9 @@ def _weights(cohort: Cohort, recipe: FusionRecipe, names: tuple[str, ...]) -> F6
     return checked_weights([recipe.weights.get(name, 1.0) for name in names], len(names))
 
 
-def _check_scores(name: str, table: Predictions) -> None:
+def _check_scores(cohort: Cohort, name: str) -> None:
     """Raise unless scores can be averaged: those of different scales mean different things."""
+    table = cohort.predictions(name)
     if not len(table) or (table.score.min() >= 0 and table.score.max() <= 1):
         return
     wrong = np.flatnonzero((table.score < 0) | (table.score > 1))
@@ -274,6 +275,7 @@ def _check_scores(name: str, table: Predictions) -> None:
         raise InputError(
             "scores in [0, 1], because members are averaged by them",
             rule="score-range",
+            file=_file_of(cohort, name),
             location=f"predictions of {name!r}",
             field="score",
             value=float(table.score[wrong[0]]),
@@ -281,12 +283,22 @@ def _check_scores(name: str, table: Predictions) -> None:
         )
 
 
+def _file_of(cohort: Cohort, name: str) -> str:
+    """Return the file that the predictions of a member were read from."""
+    for intake in cohort.intake.files:
+        if intake.role == f"predictions of {name}":
+            return intake.file
+    return "<arrays>"
+
+
 def _has_class(table: Predictions, n_classes: int) -> Flags:
     """Return (n_classes,) of which classes a member has boxes."""
     return np.bincount(table.label, minlength=n_classes) > 0
 
 
-def _check_common(names: Sequence[str], with_boxes: Flags, with_class: Flags) -> None:
+def _check_common(
+    cohort: Cohort, names: Sequence[str], with_boxes: Flags, with_class: Flags
+) -> None:
     """Raise if a member shares no image or no class with the others; who has no boxes contradicts
     nobody.
     """
@@ -300,6 +312,7 @@ def _check_common(names: Sequence[str], with_boxes: Flags, with_class: Flags) ->
                 raise InputError(
                     f"members with boxes on the same {things}",
                     rule=rule,
+                    file=_file_of(cohort, name),
                     location=f"predictions of {name!r}",
                     value=f"no {things} in common with the other members",
                     hint="check that all files are about the same data set and use the same names",
