@@ -361,7 +361,7 @@ class Comparison(Document):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSpread:
+class SpreadOverGroups:
     """The values of a metric in groups: unweighted mean, standard deviation (n - 1) and range."""
 
     n_defined: int  # groups with a value
@@ -381,7 +381,7 @@ class GroupSpread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSummary(GroupSpread):
+class GroupSummary(SpreadOverGroups):
     """A metric of a model over the groups of one ``by``."""
 
     by: str
@@ -467,7 +467,7 @@ class GroupImages:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnAverage(GroupSpread):
+class ColumnAverage(SpreadOverGroups):
     """A metric of a model over the groups of a column."""
 
     model: str
