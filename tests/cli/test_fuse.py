@@ -147,6 +147,7 @@ def test_scores_outside_the_unit_interval_are_refused(
     said = calipers(*arguments, "-o", target, "--score-scale", "raw", "--json")
     assert said.code == 2
     assert said.json["error"]["kind"] == "score-range"
+    assert said.json["error"]["message"].startswith(f"{raw}, predictions of 'raw'")
     assert not target.exists()
 
 

@@ -10,6 +10,7 @@ from calipers.fusion.evaluate import evaluate_fusion
 from calipers.fusion.fuse import carry_out
 from calipers.fusion.recipe import FusionRecipe
 from calipers.fusion.result import FusionEvaluation
+from calipers.fusion.tables import values_table
 
 METRIC = "AP50"
 
@@ -66,3 +67,14 @@ def test_a_single_member_has_no_contribution() -> None:
     alone = evaluate_fusion(demo, fusion, cal.Protocol.load("coco"), name="nms", metrics=[METRIC])
     assert alone.without == {}
     assert [row.model for row in alone.rows] == ["overpredicts", "nms"]
+
+
+def test_the_table_goes_metric_by_metric() -> None:
+    demo = cal.demo_cohort()
+    fusion = carry_out(demo, FusionRecipe.load("nms"))
+    protocol = cal.Protocol.load("coco")
+    metrics = ["AP50", "AP75"]
+    evaluation = evaluate_fusion(demo, fusion, protocol, name="all", metrics=metrics)
+    rows = [row[:2] for row in values_table(evaluation).rows]
+    models = [*demo.models, "all"]
+    assert rows == [(metric, model) for metric in metrics for model in models]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -60,124 +62,193 @@ def one_by_one(
     return leader, place
 
 
+def members(problem: Table, n_models: int = 3) -> list[fusion.BoxPool]:
+    """Deal the boxes of a table out to models, one after the other."""
+    offsets, label, boxes, extent, score = problem
+    image, model = ragged.owners(offsets), np.arange(len(score)) % n_models
+    pools, first = [], 0
+    for m in range(n_models):
+        own = np.flatnonzero(model == m)
+        pools.append(
+            fusion.BoxPool(
+                ragged.from_owner(image[own], len(offsets) - 1),
+                label[own],
+                boxes[own],
+                extent[own],
+                score[own],
+                first_row=first,
+            )
+        )
+        first += len(own)
+    return pools
+
+
+def pooled(problem: Table) -> fusion.BoxPool:
+    return fusion.BoxPool(*problem)
+
+
+def bits(pool: fusion.BoxPool) -> list[bytes]:
+    columns = (pool.offsets, pool.label, pool.boxes, pool.extent, pool.score, pool.rows)
+    return [np.ascontiguousarray(column).tobytes() for column in columns]
+
+
+WEIGHTS = np.array([1.0, 0.5, 3.0])
+
+
+def all_methods(pools: list[fusion.BoxPool], threshold: float = 0.4) -> list[fusion.BoxPool]:
+    """Return what every method leaves, with weights, every confidence, and a cut of scores."""
+    weights = WEIGHTS[: len(pools)]
+    answers = [fusion.suppressed(pools, weights, threshold)]
+    answers.append(fusion.merged_about_best(pools, weights, threshold, 0.1))
+    for confidence in route.CONFIDENCES:
+        answers.append(fusion.fused(pools, weights, threshold, 0.1, confidence))
+    answers.append(fusion.fused(pools, weights, threshold, 0.0, "avg", overflow=True))
+    for sigma in (None, 0.3):
+        pool, _ = fusion.together(pools)
+        score = fusion.decayed_scores(pool, threshold, sigma)
+        answers.append(fusion.best_first(replace(pool, score=score)))
+    return answers
+
+
+def assert_same_bits(pools: list[fusion.BoxPool]) -> None:
+    answers = []
+    for name in ("numpy", "native"):
+        with route.forced(name), np.errstate(all="ignore"):
+            answers.append([bits(pool) for pool in all_methods(pools)])
+    assert answers[0] == answers[1]
+
+
 @pytest.mark.usefixtures("kernel_route")
-@pytest.mark.parametrize("moving", [True, False])
 @pytest.mark.parametrize("dimensions", [2, 3])
 @looped("seed", range(10))
-def test_clusters_are_the_greedy_rule(seed: int, dimensions: int, moving: bool) -> None:
+def test_suppression_is_the_greedy_rule(seed: int, dimensions: int) -> None:
     problem = table(seed, dimensions)
-    leader, merged = fusion.clusters(*problem, 0.3, moving)
-    expected, place = one_by_one(problem, 0.3, moving)
-    assert leader.tolist() == expected
-    for head, box in place.items():
-        np.testing.assert_allclose(merged[head], box, rtol=1e-12)
+    left = fusion.suppressed([pooled(problem)], np.ones(1), 0.3)
+    leaders, _ = one_by_one(problem, 0.3, moving=False)
+    assert sorted(left.rows) == sorted(set(leaders))
+    np.testing.assert_array_equal(left.boxes, problem[2][left.rows])
+    np.testing.assert_array_equal(left.offsets, fusion.best_first(left).offsets)
+
+
+@pytest.mark.usefixtures("kernel_route")
+@pytest.mark.parametrize("dimensions", [2, 3])
+@looped("seed", range(10))
+def test_fusion_is_the_greedy_rule(seed: int, dimensions: int) -> None:
+    problem = table(seed, dimensions)
+    fused = fusion.fused([pooled(problem)], np.ones(1), 0.3, 0.0, "max")
+    leaders, place = one_by_one(problem, 0.3, moving=True)
+    assert sorted(fused.rows) == sorted(set(leaders))
+    expected = np.array([place[row] for row in fused.rows])
+    np.testing.assert_allclose(fused.boxes, expected.reshape(fused.boxes.shape), rtol=1e-12)
 
 
 @pytest.mark.usefixtures("kernel_route")
 def test_whole_coordinates_tie_and_the_first_cluster_wins() -> None:
     for seed in range(30):
         problem = table(seed, whole=True)
-        assert (
-            fusion.clusters(*problem, 0.25, False)[0].tolist()
-            == one_by_one(problem, 0.25, False)[0]
-        )
+        leaders, place = one_by_one(problem, 0.25, moving=True)
+        fused = fusion.fused([pooled(problem)], np.ones(1), 0.25, 0.0, "avg", overflow=True)
+        assert sorted(fused.rows) == sorted(set(leaders))
+        totals = {head: problem[4][np.array(leaders) == head].sum() for head in place}
+        np.testing.assert_allclose(fused.score, [totals[row] for row in fused.rows], rtol=1e-12)
 
 
 @pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
-@pytest.mark.parametrize("moving", [True, False])
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("dimensions", [2, 3])
-def test_both_routes_give_the_same_bits(dimensions: int, whole: bool, moving: bool) -> None:
-    for seed in range(20):
-        problem = table(seed, dimensions, n_images=40, whole=whole)
-        answers = []
-        for name in ("numpy", "native"):
-            with route.forced(name):
-                answers.append(fusion.clusters(*problem, 0.4, moving))
-        assert np.array_equal(answers[0][0], answers[1][0])
-        assert answers[0][1].tobytes() == answers[1][1].tobytes()
+def test_both_routes_give_the_same_bits(dimensions: int, whole: bool) -> None:
+    for seed in range(10):
+        assert_same_bits(members(table(seed, dimensions, n_images=20, whole=whole)))
 
 
 @pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
-@pytest.mark.parametrize("crowding", ["even", "one far off", "tied"])
+@pytest.mark.parametrize("crowding", ["even", "one far off", "tied", "many labels"])
 def test_scores_that_crowd_are_sorted_alike(crowding: str) -> None:
-    offsets, label, boxes, extent, score = table(5, n_images=20)
-    offsets, label = np.array([0, len(score)]), np.zeros_like(label)
+    """On one image with more boxes than a word has bits."""
+    _, label, boxes, extent, score = table(5, n_images=20)
+    label = np.zeros_like(label)
     if crowding == "one far off":
         score[7] = 1e9  # all others share a bucket
     if crowding == "tied":
         score = np.round(score, 1)
-    answers = []
-    for name in ("numpy", "native"):
-        with route.forced(name):
-            leader, merged = fusion.clusters(offsets, label, boxes, extent, score, 0.4, True)
-            answers.append((leader.tobytes(), merged.tobytes()))
-    assert answers[0] == answers[1]
+    if crowding == "many labels":
+        label[::3] = 1_000_000
+    assert len(score) > 3 * 64
+    assert_same_bits(members((np.array([0, len(score)]), label, boxes, extent, score)))
 
 
 @pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = table(3, n_images=300)
+    pools = members(table(3, n_images=300))
     answers = []
     for threads in ("1", "3"):
         monkeypatch.setenv("CALIPERS_THREADS", threads)
-        leader, merged = fusion.clusters(*problem, 0.4, True)
-        answers.append((leader.tobytes(), merged.tobytes()))
+        answers.append([bits(pool) for pool in all_methods(pools)])
     assert answers[0] == answers[1]
 
 
 @pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
 @pytest.mark.parametrize("unit", [5e-324, 1e-300, 1e-12, 1e140])
 @pytest.mark.parametrize("place", [0.0, 1e6])
-@pytest.mark.parametrize("infinite", [True, False])
-def test_extremes_of_places_and_scores_give_the_same_bits(
-    unit: float, place: float, infinite: bool
-) -> None:
+def test_extremes_of_places_give_the_same_bits(unit: float, place: float) -> None:
     for seed in range(5):
-        offsets, label, boxes, extent, score = table(seed, n_images=4)
+        _, label, boxes, extent, score = table(seed, n_images=4)
         offsets, label = np.array([0, len(score)]), np.zeros_like(label)
-        if infinite:
-            score = np.where(score > 0.8, np.inf, score)
-        problem = (offsets, label, boxes * unit + place, extent, score)
-        answers = []
-        for name in ("numpy", "native"):
-            with route.forced(name), np.errstate(all="ignore"):
-                answers.append(fusion.clusters(*problem, 0.4, not infinite))
-        assert np.array_equal(answers[0][0], answers[1][0])
-        assert answers[0][1].tobytes() == answers[1][1].tobytes()
+        assert_same_bits(members((offsets, label, boxes * unit + place, extent, score)))
+
+
+@pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
+def test_infinite_scores_are_suppressed_alike() -> None:
+    offsets, label, boxes, extent, score = table(2)
+    pool = fusion.BoxPool(offsets, label, boxes, extent, np.where(score > 0.8, np.inf, score))
+    answers = []
+    for name in ("numpy", "native"):
+        with route.forced(name):
+            answers.append(bits(fusion.suppressed([pool], np.ones(1), 0.4)))
+    assert answers[0] == answers[1]
 
 
 @pytest.mark.usefixtures("kernel_route")
 def test_boxes_without_area_lead_clusters_of_their_own() -> None:
     boxes = np.array([[1.0, 1, 1, 1], [1, 1, 1, 1], [0, 0, 4, 4]])
-    leader, merged = fusion.clusters(
-        np.array([0, 3]),
-        np.zeros(3, np.int32),
-        boxes,
-        np.array([0.0, 0, 16]),
-        np.array([0.9, 0.9, 0.5]),
-        0.0,
-        True,
-    )
-    assert leader.tolist() == [0, 1, 2]
-    np.testing.assert_array_equal(merged, boxes)
+    extent, score = np.array([0.0, 0, 16]), np.array([0.9, 0.9, 0.5])
+    pool = fusion.BoxPool(np.array([0, 3]), np.zeros(3, np.int32), boxes, extent, score)
+    for left in (
+        fusion.suppressed([pool], np.ones(1), 0.0),
+        fusion.fused([pool], np.ones(1), 0.0, 0.0, "avg"),
+    ):
+        assert left.rows.tolist() == [0, 1, 2]
+        np.testing.assert_array_equal(left.boxes, boxes)
 
 
 @pytest.mark.usefixtures("kernel_route")
 def test_a_cluster_whose_scores_are_all_0_stays_where_its_leader_is() -> None:
     boxes = np.array([[0.0, 0, 4, 4], [0, 0, 4, 3]])
-    leader, merged = fusion.clusters(
-        np.array([0, 2]), np.zeros(2, np.int32), boxes, np.array([16.0, 12]), np.zeros(2), 0.5, True
-    )
-    assert leader.tolist() == [0, 0]
-    np.testing.assert_array_equal(merged[0], boxes[0])
+    extent = np.array([16.0, 12])
+    pool = fusion.BoxPool(np.array([0, 2]), np.zeros(2, np.int32), boxes, extent, np.zeros(2))
+    for left in (
+        fusion.fused([pool], np.ones(1), 0.5, 0.0, "avg"),
+        fusion.merged_about_best([pool], np.ones(1), 0.5, 0.0),
+    ):
+        assert (left.rows.tolist(), left.boxes.tolist()) == ([0], [boxes[0].tolist()])
 
 
 @pytest.mark.usefixtures("kernel_route")
 def test_nothing_gives_nothing() -> None:
-    empty = (np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros((0, 4)), np.zeros(0))
-    leader, merged = fusion.clusters(*empty, np.zeros(0), 0.5, True)
-    assert (len(leader), merged.shape) == (0, (0, 4))
+    no_images = (np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros((0, 4)))
+    no_boxes = (np.zeros(4, np.int64), np.zeros(0, np.int32), np.zeros((0, 6)))
+    for columns in (no_images, no_boxes):
+        pool = fusion.BoxPool(*columns, np.zeros(0), np.zeros(0))
+        for left in all_methods([pool, pool]):
+            assert (len(left), left.boxes.shape) == (0, columns[2].shape)
+            np.testing.assert_array_equal(left.offsets, columns[0])
+
+
+def test_the_exponential_is_that_of_numpy() -> None:
+    x = -np.random.default_rng(0).random(10_000) * 50
+    np.testing.assert_allclose(fusion.falling_exp(x), np.exp(x), rtol=5e-16, atol=0)
+    ends = np.array([0.0, -0.0, -745.0, -746.0, -np.inf])
+    assert fusion.falling_exp(ends).tolist() == [1.0, 1.0, 5e-324, 0.0, 0.0]
 
 
 def test_the_best_of_an_image_are_found() -> None:

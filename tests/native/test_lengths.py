@@ -30,7 +30,8 @@ ANY_LENGTH = {
 # Arguments that lead into other tables: labels, rows, images, ranks, kinds. Entries beyond those
 # tables are refused, and so are numbers that cannot be sorted.
 PLACES = {
-    "clusters": (4,),
+    "fused_boxes": (11,),
+    "decayed_scores": (4,),
     "overlapping": (1, 5),
     "ranks": (1, 2),
     "decide": (0, 1, 2, 6, 10, 11),
@@ -44,6 +45,8 @@ PLACES = {
     "rodeo_paths": (1, 5),
 }
 COUNTS = {
+    "fused_boxes": (2, 3, 5),
+    "decayed_scores": (6,),
     "overlapping": (9,),
     "ranks": (3,),
     "totals": (5, 6),
@@ -74,7 +77,8 @@ name = "dAP/cls"
 kind = "error-types"
 """
 KERNELS = (
-    "clusters",
+    "fused_boxes",
+    "decayed_scores",
     "overlapping",
     "ranks",
     "decide",
@@ -131,7 +135,8 @@ def calls() -> dict[str, tuple[Any, ...]]:
         half = matches.take(np.arange(15))
         half.totals(np.ones((1, 15), np.int64))  # type: ignore[attr-defined]
         evaluation.figure("pr")
-        cal.fuse(cohort, "wbf")
+        for recipe in ("wbf", "soft-nms"):
+            cal.fuse(cohort, recipe)
     return found
 
 

@@ -2,7 +2,7 @@
 """Where long work runs, how it goes on after an interruption, and how parts become one result.
 
 Verbs that work through many samples add `part_option`, take their workers from `chosen_workers`
-and keep finished samples with `kept_blocks`:
+and keep finished samples with `run_blocks`:
 
 - with ``-o DIR``, finished samples are kept in ``DIR.blocks`` until the result is written. The same
   command goes on from there after Ctrl-C, a kill or a power cut;
@@ -86,7 +86,7 @@ def chosen_workers(options: Mapping[str, Any], *, processes: bool) -> Iterator[W
 
 
 @contextmanager
-def kept_blocks(plan: RunPlan, options: Mapping[str, Any], part: Part | None) -> Iterator[Store]:
+def _kept_blocks(plan: RunPlan, options: Mapping[str, Any], part: Part | None) -> Iterator[Store]:
     """Open the folder for finished samples; an interruption says that the command goes on."""
     from calipers.engine.store import opened
 
@@ -104,7 +104,26 @@ def kept_blocks(plan: RunPlan, options: Mapping[str, Any], part: Part | None) ->
             raise
 
 
-def check_plan(store: Store, plan: RunPlan) -> None:
+@contextmanager
+def run_blocks(
+    plan: RunPlan, options: Mapping[str, Any], part: Part | None, store: Store | None
+) -> Iterator[Store]:
+    """Give the blocks of a run: those of the merged parts in ``store``, or a folder for its own.
+
+    Those of its own go when the work with them has ended, and its result is written; those of a
+    part are its result.
+    """
+    if store is not None:
+        _check_plan(store, plan)
+        yield store
+        return
+    with _kept_blocks(plan, options, part) as own:
+        yield own
+        if part is None:
+            own.remove()
+
+
+def _check_plan(store: Store, plan: RunPlan) -> None:
     """Raise unless the parts in a store belong to the inputs as they are now."""
     from calipers.engine.store import difference_of
 

@@ -27,7 +27,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 
-from calipers.cli.engine import check_plan, chosen_part, chosen_workers, kept_blocks, part_option
+from calipers.cli.engine import chosen_part, chosen_workers, part_option, run_blocks
 from calipers.cli.options import (
     check_output,
     chosen_protocol,
@@ -162,11 +162,10 @@ def run_evaluate(
     with ExitStack() as stack:
         jobs, executor = stack.enter_context(chosen_workers(options, processes=False))
         plan = collection_plan(cohort, protocol, command)
-        if store is not None:
-            check_plan(store, plan)
         # A single block is done at once: there is nothing to go on from.
-        elif part is not None or (options["output"] and len(spans(cohort.n_images)) > 1):
-            store = stack.enter_context(kept_blocks(plan, options, part))
+        is_long = bool(options["output"]) and len(spans(cohort.n_images)) > 1
+        if store is not None or part is not None or is_long:
+            store = stack.enter_context(run_blocks(plan, options, part, store))
         progress = narrator.steps("matching", "resampling")
         if part is not None and store is not None:
             number = collect_part(
@@ -198,8 +197,6 @@ def run_evaluate(
                 step=narrator.doing,
                 **pictures,
             )
-            if store is not None and not store.read_only:
-                store.remove()
     show(evaluation, narrator, options)
 
 

@@ -228,6 +228,7 @@ def _fused(
     options: dict[str, Any],
 ) -> FusionDocument:
     """Tune or fit, fuse, evaluate and write; return what came of it."""
+    from calipers.evaluation.warnings import SAID_OF_MODELS, reading_notes
     from calipers.fusion.evaluate import evaluate_fusion
     from calipers.fusion.fuse import carry_out, fit_calibration
     from calipers.fusion.result import FusionDocument
@@ -270,8 +271,11 @@ def _fused(
         file, boxes = folder / target.predictions.name, options["to_box_format"]
         write(fused, file, what=name, format=target.format, box_format=boxes)
 
-    notes = (*cohort.intake.notes, *left_out(fusion.predictions, target.format))
-    document = FusionDocument(fusion, name, str(target.predictions), notes, evaluation, tuning)
+    notes = [*reading_notes(cohort, () if evaluation is None else SAID_OF_MODELS)]
+    notes += left_out(fusion.predictions, target.format)
+    document = FusionDocument(
+        fusion, name, str(target.predictions), tuple(notes), evaluation, tuning
+    )
     if target.is_file:
         write_predictions(target.path.parent)
     else:

@@ -22,13 +22,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from calipers.cli.engine import (
-    check_plan,
-    chosen_part,
-    chosen_workers,
-    kept_blocks,
-    part_option,
-)
+from calipers.cli.engine import chosen_part, chosen_workers, part_option, run_blocks
 from calipers.cli.evaluate import show
 from calipers.cli.options import (
     check_output,
@@ -213,10 +207,7 @@ def run_maps(
         jobs, executor = stack.enter_context(chosen_workers(options, processes=True))
         if options["output"] is not None:
             plan = map_plan(samples, protocol, **meaning, command=command)
-            if store is None:
-                store = stack.enter_context(kept_blocks(plan, options, part))
-            else:
-                check_plan(store, plan)
+            store = stack.enter_context(run_blocks(plan, options, part, store))
         how: dict[str, Any] = {**meaning, "jobs": jobs, "executor": executor, "store": store}
         how["progress"] = narrator.steps(*steps_of(protocol))
         if part is not None:
@@ -252,8 +243,6 @@ def run_maps(
                 step=narrator.doing,
                 **pictures,
             )
-            if store is not None and not store.read_only:
-                store.remove()
     show(evaluation, narrator, options)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.engine import check_plan, chosen_part, chosen_workers, kept_blocks, part_option
+from calipers.cli.engine import chosen_part, chosen_workers, part_option, run_blocks
 from calipers.cli.options import (
     BLOCKS,
     REPLACE_RESULTS,
@@ -331,10 +331,7 @@ def run_stability(models: tuple[str, ...], *, store: Store | None = None, **opti
             names = ("threshold", "bags", "pooling", "kendall")
             questions = bag_questions(bags, **{name: analysis[name] for name in names})
             plan = bag_plan(bags, questions, command)
-            if store is None:
-                store = stack.enter_context(kept_blocks(plan, options, part))
-            else:
-                check_plan(store, plan)
+            store = stack.enter_context(run_blocks(plan, options, part, store))
         how: dict[str, Any] = {"jobs": jobs, "executor": executor, "store": store}
         how["progress"] = narrator.steps("reading", "resampling")
         if part is not None:
@@ -347,8 +344,6 @@ def run_stability(models: tuple[str, ...], *, store: Store | None = None, **opti
         if cohort is not None:
             objects = _objects(cohort, narrator, options)
         _finish(result, objects, narrator, options)
-        if store is not None and not store.read_only:
-            store.remove()
 
 
 def _options(options: dict[str, Any]) -> dict[str, Any]:

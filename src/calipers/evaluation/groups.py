@@ -42,6 +42,7 @@ COCO_SIZES = {"small": (0.0, 1024.0), "medium": (1024.0, 9216.0), "large": (9216
 MOST_GROUPS = 500  # more are a mistake: a column of ids, or a number without bins
 UNKNOWN = "unknown"  # the group of images without a number
 SIZE_NAMES = {2: ("small", "large"), 3: ("small", "medium", "large")}
+SPREAD = ("n_defined", "mean", "sd", "lowest", "highest")  # what `spread_of_values` returns
 
 
 @dataclass(frozen=True)
@@ -283,18 +284,9 @@ def _summaries(rows: Sequence[Row], by: str) -> Iterator[GroupSummary]:
         cells.setdefault((row.model, row.metric, row.label), []).append(row)
     for (model, metric, label), members in cells.items():
         values = [row.estimate.value for row in members]
-        n_defined, mean, sd, lowest, highest = spread_of_values(values)
+        spread: dict[str, Any] = dict(zip(SPREAD, spread_of_values(values)))
         yield GroupSummary(
-            by=by,
-            model=model,
-            metric=metric,
-            label=label,
-            n_groups=len(members),
-            n_defined=n_defined,
-            mean=mean,
-            sd=sd,
-            lowest=lowest,
-            highest=highest,
+            by=by, model=model, metric=metric, label=label, n_groups=len(members), **spread
         )
 
 
@@ -325,8 +317,11 @@ def summarised(evaluation: Evaluation, over: str, by: str | None = None) -> Colu
     averages = []
     for (model, metric, others_of_cell), cell in cells.items():
         values = tuple(cell.get(name, math.nan) for name in order)
+        spread: dict[str, Any] = dict(zip(SPREAD, spread_of_values(values)))
         group = dict(others_of_cell)
-        averages.append(ColumnAverage(model, metric, group, values, *spread_of_values(values)))
+        averages.append(
+            ColumnAverage(model=model, metric=metric, group=group, values=values, **spread)
+        )
     images = []
     for name, inside in _column_groups(evaluation.cohort, over, grouping.by):
         if name in order:

@@ -69,7 +69,7 @@ def warnings_of(
     """Return the warnings of an evaluation, without repetition."""
     metrics = protocol.compile()
     warnings = [
-        *_notes(cohort),
+        *reading_notes(cohort),
         *_quarantine(cohort),
         *_classes(cohort, metrics),
         *_models(cohort, protocol, metrics),
@@ -182,13 +182,14 @@ def group_warnings(rows: Sequence[Row], metrics: Sequence[str]) -> tuple[str, ..
     )
 
 
-def _notes(cohort: Cohort) -> Iterator[str]:
+def reading_notes(cohort: Cohort, said_of_models: Sequence[str] = SAID_OF_MODELS) -> Iterator[str]:
     """Yield the notes of the readers, each with its file.
 
-    What `_models` reports under the name of the model is not repeated.
+    Notes on predictions with ``said_of_models`` in them are left out: an evaluation says those
+    under the name of the model.
     """
     for file in cohort.intake.files:
-        repeated = SAID_OF_MODELS if file.role.startswith("predictions") else ()
+        repeated = said_of_models if file.role.startswith("predictions") else ()
         source = file.role if file.file == ARRAYS else Path(file.file).name
         for note in file.notes:
             if not any(words in note for words in repeated):

@@ -23,16 +23,17 @@ from pathlib import Path
 import numpy as np
 
 from calipers.arguments import names_arguments
-from calipers.arrays import F64, Array, Column, joined
+from calipers.arrays import F64, Flags
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions
 from calipers.errors import InputError, UsageError, did_you_mean, several, word
 from calipers.evaluation.collect import collect
 from calipers.fusion.calibrate import WHY_NOT, ScoreCurve, fit_curve
-from calipers.fusion.pool import BoxPool, checked_weights
+from calipers.fusion.pool import checked_weights, shares_of, softly_suppressed
 from calipers.fusion.recipe import FusionRecipe, RecipeStep
-from calipers.kernels import ragged
+from calipers.kernels import boxes as kernels
 from calipers.kernels.assignment import HIT, IGNORED
+from calipers.kernels.boxes import BoxPool
 from calipers.matching.assign import MatchRecipe
 from calipers.matching.matches import Matches, View
 from calipers.show.words import count_text
@@ -117,10 +118,14 @@ def carry_out(cohort: Cohort, recipe: FusionRecipe, members: Sequence[str] | Non
     names = chosen_members(cohort, recipe, members)
     weights = _weights(cohort, recipe, names)
     tables = [cohort.predictions(name) for name in names]
-    for name, table in zip(names, tables):
-        _check_scores(name, table)
-    accounts, notes = _accounts(names, tables)
-    notes += _notes_on_gaps(names, tables, cohort.classes)
+    for name in names:
+        _check_scores(cohort, name)
+    # Signs of files about other images or with other names.
+    with_boxes = np.stack([np.diff(table.offsets) > 0 for table in tables])
+    with_class = np.stack([_has_class(table, len(cohort.classes)) for table in tables])
+    _check_common(cohort, names, with_boxes, with_class)
+    accounts, notes = _accounts(names, tables, with_boxes, with_class)
+    notes += _notes_on_gaps(names, with_boxes, with_class, cohort.classes)
     bench = _Bench.of(names, tables, weights)
     counts = [StepCount("members", len(bench))]
     for step in recipe.steps:
@@ -131,7 +136,7 @@ def carry_out(cohort: Cohort, recipe: FusionRecipe, members: Sequence[str] | Non
             f"recipe {recipe.name!r} leaves {len(bench.pools)} members apart: add a step that "
             "fuses, or pool = true to a suppression"
         )
-    predictions = _predictions(bench.pools[0].best_first(), tables, moved=recipe.moves)
+    predictions = _predictions(kernels.best_first(bench.pools[0]), tables, moved=recipe.moves)
     notes += _notes_on_curves(recipe)
     return Fusion(recipe, accounts, predictions, tuple(counts), tuple(notes))
 
@@ -150,8 +155,8 @@ def fit_calibration(
     """
     names = chosen_members(cohort, recipe, members)
     tables = [cohort.predictions(name) for name in names]
-    for name, table in zip(names, tables):
-        _check_scores(name, table)
+    for name in names:
+        _check_scores(cohort, name)
     bench = _Bench.of(names, tables, _weights(cohort, recipe, names))
     steps = []
     for step in recipe.steps:
@@ -179,16 +184,18 @@ class _Bench:
 
     def after(self, step: RecipeStep, recipe: str) -> _Bench:
         """Return what a step leaves."""
-        names, pools = self.names, self.pools
         if step.pools:
-            names = (ENSEMBLE,)
-            if len(pools) > 1:
-                pools = (_together(pools, self.weights),)
-        if step.needs_curves:
-            pools = tuple(_calibrated(step, *pair, recipe) for pair in zip(names, pools))
-        elif step.kind != "calibrate":
-            pools = tuple(_after(step, pool) for pool in pools)
-        return replace(self, names=names, pools=pools)
+            # The boxes of an ensemble have the weights of its members in their scores.
+            weights = self.weights if len(self.pools) > 1 else np.ones(1)
+            return replace(self, names=(ENSEMBLE,), pools=(_fused(step, self.pools, weights),))
+        pools = []
+        for name, pool in zip(self.names, self.pools):
+            if step.needs_curves:
+                pool = _calibrated(step, name, pool, recipe)
+            elif step.kind != "calibrate":
+                pool = _after(step, pool)
+            pools.append(pool)
+        return replace(self, pools=tuple(pools))
 
 
 def _curves(cohort: Cohort, step: RecipeStep, bench: _Bench) -> dict[str, ScoreCurve]:
@@ -258,8 +265,9 @@ def _weights(cohort: Cohort, recipe: FusionRecipe, names: tuple[str, ...]) -> F6
     return checked_weights([recipe.weights.get(name, 1.0) for name in names], len(names))
 
 
-def _check_scores(name: str, table: Predictions) -> None:
+def _check_scores(cohort: Cohort, name: str) -> None:
     """Raise unless scores can be averaged: those of different scales mean different things."""
+    table = cohort.predictions(name)
     if not len(table) or (table.score.min() >= 0 and table.score.max() <= 1):
         return
     wrong = np.flatnonzero((table.score < 0) | (table.score > 1))
@@ -267,6 +275,7 @@ def _check_scores(name: str, table: Predictions) -> None:
         raise InputError(
             "scores in [0, 1], because members are averaged by them",
             rule="score-range",
+            file=_file_of(cohort, name),
             location=f"predictions of {name!r}",
             field="score",
             value=float(table.score[wrong[0]]),
@@ -274,19 +283,50 @@ def _check_scores(name: str, table: Predictions) -> None:
         )
 
 
+def _file_of(cohort: Cohort, name: str) -> str:
+    """Return the file that the predictions of a member were read from."""
+    for intake in cohort.intake.files:
+        if intake.role == f"predictions of {name}":
+            return intake.file
+    return "<arrays>"
+
+
+def _has_class(table: Predictions, n_classes: int) -> Flags:
+    """Return (n_classes,) of which classes a member has boxes."""
+    return np.bincount(table.label, minlength=n_classes) > 0
+
+
+def _check_common(
+    cohort: Cohort, names: Sequence[str], with_boxes: Flags, with_class: Flags
+) -> None:
+    """Raise if a member shares no image or no class with the others; who has no boxes contradicts
+    nobody.
+    """
+    for rule, things, owns in (
+        ("different-images", "images", with_boxes),
+        ("different-classes", "classes", with_class),
+    ):
+        for k, name in enumerate(names):
+            others = np.delete(owns, k, axis=0).any(axis=0)
+            if owns[k].any() and others.any() and not (owns[k] & others).any():
+                raise InputError(
+                    f"members with boxes on the same {things}",
+                    rule=rule,
+                    file=_file_of(cohort, name),
+                    location=f"predictions of {name!r}",
+                    value=f"no {things} in common with the other members",
+                    hint="check that all files are about the same data set and use the same names",
+                )
+
+
 def _accounts(
-    names: Sequence[str], tables: Sequence[Predictions]
+    names: Sequence[str], tables: Sequence[Predictions], with_boxes: Flags, with_class: Flags
 ) -> tuple[tuple[MemberCount, ...], list[str]]:
-    """Return what every member brings, and notes; members with nothing in common are an error."""
+    """Return what every member brings, and notes on those that bring no boxes or no scores."""
     members, notes = [], []
-    images = [np.flatnonzero(np.diff(table.offsets)) for table in tables]
-    classes = [np.flatnonzero(np.bincount(table.label)) for table in tables]
     for k, (name, table) in enumerate(zip(names, tables)):
-        if not _has_common(k, images):
-            raise _apart("different-images", "images", names[k])
-        if not _has_common(k, classes):
-            raise _apart("different-classes", "classes", names[k])
-        members.append(MemberCount(name, len(table), len(images[k]), len(classes[k])))
+        n_images, n_classes = int(with_boxes[k].sum()), int(with_class[k].sum())
+        members.append(MemberCount(name, len(table), n_images, n_classes))
         if not len(table):
             notes.append(f"{name!r} has no boxes: it counts as a model that found nothing")
         elif not table.scored:
@@ -295,16 +335,10 @@ def _accounts(
 
 
 def _notes_on_gaps(
-    names: Sequence[str], tables: Sequence[Predictions], classes: Sequence[str]
+    names: Sequence[str], with_boxes: Flags, with_class: Flags, classes: Sequence[str]
 ) -> list[str]:
-    """Return which members are silent where others are not, and which alone know a class: signs of
-    files about other images or with other names.
-    """
+    """Return which members are silent where others are not, and which alone know a class."""
     notes = []
-    with_boxes = np.stack([np.diff(table.offsets) > 0 for table in tables])
-    with_class = np.stack(
-        [np.bincount(table.label, minlength=len(classes)) > 0 for table in tables]
-    )
     for k, name in enumerate(names):
         others = np.arange(len(names)) != k
         anywhere = with_boxes[others].any(axis=0)
@@ -321,26 +355,6 @@ def _notes_on_gaps(
     return notes
 
 
-def _has_common(k: int, sets: Sequence[Column]) -> bool:
-    """Return whether a member shares an image (a class) with another one; who has no boxes
-    contradicts nobody.
-    """
-    others = [own for j, own in enumerate(sets) if j != k and len(own)]
-    if not len(sets[k]) or not others:
-        return True
-    return bool(np.isin(sets[k], np.concatenate(others)).any())
-
-
-def _apart(rule: str, things: str, name: str) -> InputError:
-    return InputError(
-        f"members with boxes on the same {things}",
-        rule=rule,
-        location=f"predictions of {name!r}",
-        value=f"no {things} in common with the other members",
-        hint="check that all files are about the same data set and use the same names",
-    )
-
-
 def _pools(tables: Sequence[Predictions]) -> list[BoxPool]:
     """Return the boxes of every member; their rows are those of all tables one below the other."""
     pools, first = [], 0
@@ -352,80 +366,63 @@ def _pools(tables: Sequence[Predictions]) -> list[BoxPool]:
                 boxes=table.boxes,
                 extent=table.extent,
                 score=table.score,
-                model=np.zeros(len(table), np.int64),
-                weights=np.ones(1),
-                row=np.arange(first, first + len(table)),
+                first_row=first,
             )
         )
         first += len(table)
     return pools
 
 
-def _together(pools: Sequence[BoxPool], weights: F64) -> BoxPool:
-    """Return the boxes of all members, image by image, members in their order."""
-    n_images, n_pools = len(pools[0].offsets) - 1, len(pools)
-    counts = np.stack([np.diff(pool.offsets) for pool in pools], axis=1)  # (n_images, n_pools)
-    # Where the boxes of an image begin in each member, and the members one below the other.
-    base = ragged.from_counts(np.array([len(pool) for pool in pools]))
-    starts = np.stack([pool.offsets[:-1] for pool in pools], axis=1) + base[:-1]
-    order = ragged.spans(starts.ravel(), counts.ravel())
-
-    def column(name: str) -> Array:
-        return np.take(joined(pools, name), order, axis=0)
-
-    return BoxPool(
-        offsets=ragged.from_counts(counts.sum(axis=1)),
-        label=column("label"),
-        boxes=column("boxes"),
-        extent=column("extent"),
-        score=column("score"),
-        model=np.repeat(np.tile(np.arange(n_pools), n_images), counts.ravel()),
-        weights=weights,
-        row=column("row"),
+def _fused(step: RecipeStep, pools: Sequence[BoxPool], weights: F64) -> BoxPool:
+    """Return the boxes of a step that compares those of all pools."""
+    options = step.options
+    threshold = options["iou_threshold"]
+    if step.kind == "nms":
+        return kernels.suppressed(pools, shares_of(weights), threshold)
+    if step.kind == "soft-nms":
+        return softly_suppressed(
+            pools,
+            weights,
+            options["method"],
+            threshold,
+            options["sigma"],
+            options["skip_threshold"],
+        )
+    if step.kind == "non-maximum-weighted":
+        return kernels.merged_about_best(
+            pools, shares_of(weights), threshold, options["skip_threshold"]
+        )
+    return kernels.fused(
+        pools, weights, threshold, options["skip_threshold"], options["confidence"]
     )
 
 
 def _after(step: RecipeStep, pool: BoxPool) -> BoxPool:
-    """Return the boxes that a step leaves."""
+    """Return the boxes that a step leaves of one pool."""
     options = step.options
-    if step.kind == "nms":
-        return _of_one_model(pool.weighted().suppressed(options["iou_threshold"]))
-    if step.kind == "soft-nms":
-        lowered = pool.weighted().softly_suppressed(
-            options["method"],
-            options["iou_threshold"],
-            options["sigma"],
-            options["skip_threshold"],
-        )
-        return _of_one_model(lowered)
-    if step.kind == "non-maximum-weighted":
-        return _of_one_model(
-            pool.merged_about_best(options["iou_threshold"], options["skip_threshold"])
-        )
-    if step.kind == "weighted-boxes-fusion":
-        return _of_one_model(
-            pool.fused(options["iou_threshold"], options["skip_threshold"], options["confidence"])
-        )
+    if step.kind in ("nms", "soft-nms"):
+        return _fused(step, (pool,), np.ones(1))
     if step.kind == "resize":
-        return pool.resized(options["factor"], options["score_above"])
+        factors = np.where(pool.score > options["score_above"], options["factor"], 1.0)
+        return pool.with_boxes(kernels.resized(pool.boxes, factors))
     if step.kind == "top-k":
-        return pool.best(options["k"])
+        return pool.keep(kernels.best_rows(pool.offsets, pool.score, options["k"]))
     return pool.keep(pool.score >= options["least"])
-
-
-def _of_one_model(pool: BoxPool) -> BoxPool:
-    """Return the boxes as those of the ensemble: weights of members were used."""
-    return replace(pool, model=np.zeros(len(pool), np.int64), weights=np.ones(1))
 
 
 def _predictions(pool: BoxPool, tables: Sequence[Predictions], *, moved: bool) -> Predictions:
     """Return the boxes as a table; if none moved, with what else their members say about them."""
     scored = any(table.scored for table in tables)
-    place = np.arange(len(pool))
-    if not moved:
-        rows = _rows_of(tables, pool)
-        return replace(rows, score=pool.score, place=place, scored=scored)
-    return _table(pool, scored=scored)
+    if moved or all(_is_boxes_alone(table) for table in tables):
+        return _table(pool, scored=scored)
+    rows = _rows_of(tables, pool)
+    return replace(rows, score=pool.score, place=np.arange(len(pool)), scored=scored)
+
+
+def _is_boxes_alone(table: Predictions) -> bool:
+    """Return whether a table says nothing but what a pool holds."""
+    has_more = table.masks is not None or table.points is not None or bool(table.facts)
+    return not has_more and np.array_equal(table.area, table.extent)
 
 
 def _table(pool: BoxPool, *, scored: bool) -> Predictions:
@@ -447,11 +444,11 @@ def _rows_of(tables: Sequence[Predictions], pool: BoxPool) -> Predictions:
     """Return the rows of a pool from the tables one below the other."""
     ends = np.cumsum([len(table) for table in tables])
     is_left = np.zeros(ends[-1], np.bool_)
-    is_left[pool.row] = True
+    is_left[pool.rows] = True
     # Only rows that are left are put together: after a suppression they are few.
     parts = []
     for table, flags in zip(tables, np.split(is_left, ends[:-1])):
         parts.append(table.keep(flags))
     place = np.empty(len(is_left), np.int64)
     place[is_left] = np.arange(len(pool))
-    return Predictions.concat(parts).rows(place[pool.row], pool.offsets)
+    return Predictions.concat(parts).rows(place[pool.rows], pool.offsets)

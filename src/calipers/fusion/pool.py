@@ -3,9 +3,8 @@
 arrays go out.
 
 `nms`, `soft_nms`, `non_maximum_weighted` and `weighted_boxes_fusion` are public. They check their
-arguments, put the boxes of all models into one `BoxPool` and call a step of it;
-`calipers.fusion.fuse` does the same with the boxes of all images of a cohort. The kernels are in
-`calipers.kernels.boxes`.
+arguments, make a `BoxPool` of the boxes of every model and call a kernel of
+`calipers.kernels.boxes`; `calipers.fusion.fuse` does the same with all images of a cohort.
 
 Boxes are corners, ``x0 y0 x1 y1`` or ``x0 y0 z0 x1 y1 z1``, in pixels, millimetres or fractions of
 the image: nothing is clipped. Scores lie in [0, 1]. Labels are whole numbers; boxes of different
@@ -15,19 +14,20 @@ labels never meet.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from calipers.arguments import names_arguments
-from calipers.arrays import F64, I32, I64, Array, Flags, host_array
+from calipers.arrays import F64, I64, Array, Flags, host_array
 from calipers.data.objects import LARGEST, box_extent, row_all, row_any
 from calipers.errors import InputError, UsageError, finite, flag, one_of, real, several
 from calipers.kernels import boxes as kernels
 from calipers.kernels import ragged
-from calipers.kernels.assignment import ranks
+from calipers.kernels.boxes import BoxPool
 
 Confidence = Literal["avg", "max", "box_and_model_avg", "absent_model_aware_avg"]
 Decay = Literal["gaussian", "linear"]
@@ -38,127 +38,24 @@ ARGUMENTS = ("boxes", "scores", "labels")
 Fused = tuple[F64, F64, I64]
 
 
-@dataclass(frozen=True)
-class BoxPool:
-    """The boxes of all models on some images, image by image, models in their order."""
+def shares_of(weights: F64) -> F64:
+    """Return the weights of models over the largest of them: suppression compares scores."""
+    return np.asarray(weights / weights.max())
 
-    offsets: I64  # (n_images + 1,)
-    label: I32  # (n,)
-    boxes: F64  # (n, 2 d) corners
-    extent: F64  # (n,) area (volume)
-    score: F64  # (n,) in [0, 1]
-    model: I64  # (n,) which of the models
-    weights: F64  # one per model
-    row: I64  # (n,) row in the table that the box came from; of a fused box, that of its leader
 
-    def __len__(self) -> int:
-        return len(self.score)
-
-    def keep(self, selection: Flags) -> BoxPool:
-        """Return the boxes for which ``selection`` is true; the images stay."""
-        if selection.all():
-            return self
-        rows = np.flatnonzero(selection)
-        # Rows ascend, so the first of every image is found among them.
-        return self._rows(rows, np.searchsorted(rows, self.offsets))
-
-    def best_first(self) -> BoxPool:
-        """Return the boxes of every image from the best score on, equal ones in their order."""
-        everywhere = np.zeros(len(self), np.int32)
-        rank = ranks(self.offsets, everywhere, self.score, 0)
-        order = np.empty(len(self), np.int64)
-        order[np.repeat(self.offsets[:-1], np.diff(self.offsets)) + rank] = np.arange(len(self))
-        return self._rows(order, self.offsets)
-
-    def weighted(self) -> BoxPool:
-        """Return the pool with scores times the weight of their model, the largest weight being
-        1.
-        """
-        shares = self.weights / self.weights.max()
-        if (shares == 1.0).all():
-            return self
-        return replace(self, score=self.score * shares[self.model])
-
-    def suppressed(self, threshold: float) -> BoxPool:
-        """Return the boxes that non-maximum suppression leaves."""
-        leader, _ = self._clusters(threshold, moving=False)
-        return self.keep(leader == np.arange(len(self)))
-
-    def softly_suppressed(
-        self, decay: str, threshold: float, sigma: float, skip_threshold: float
-    ) -> BoxPool:
-        """Return the boxes with the scores of soft-NMS, without those that fell to the
-        threshold.
-        """
-
-        def linear(iou: F64) -> F64:
-            return np.where(iou > threshold, 1.0 - iou, 1.0)
-
-        def gaussian(iou: F64) -> F64:
-            return np.asarray(np.exp(-(iou * iou) / sigma))
-
-        factor = linear if decay == "linear" else gaussian
-        score = kernels.decayed_scores(
-            self.offsets, self.label, self.boxes, self.extent, self.score, factor
-        )
-        return replace(self, score=score).keep(score > skip_threshold)
-
-    def merged_about_best(self, threshold: float, skip_threshold: float) -> BoxPool:
-        """Return the boxes of non-maximum weighted."""
-        # The threshold is about the scores that the models gave, before their weights.
-        pool = self.keep(self.score >= skip_threshold).weighted()
-        leader, _ = pool._clusters(threshold, moving=False)
-        boxes = kernels.averaged_by_leader(pool.boxes, pool.extent, pool.score, leader)
-        is_leader = leader == np.arange(len(pool))
-        return pool.keep(is_leader)._with_boxes(boxes[np.flatnonzero(is_leader)])
-
-    def fused(
-        self, threshold: float, skip_threshold: float, confidence: str, overflow: bool = False
-    ) -> BoxPool:
-        """Return the boxes of weighted boxes fusion."""
-        pool = self.keep(self.score >= skip_threshold)
-        pool = replace(pool, score=pool.score * pool.weights[pool.model])
-        leader, boxes = pool._clusters(threshold, moving=True)
-        score = kernels.fused_scores(
-            pool.score, leader, pool.model, pool.weights, confidence, overflow
-        )
-        is_leader = leader == np.arange(len(pool))
-        leaders = np.flatnonzero(is_leader)
-        clusters = replace(pool.keep(is_leader), score=score)
-        return clusters._with_boxes(np.take(boxes, leaders, axis=0))
-
-    def resized(self, factor: float, above: float) -> BoxPool:
-        """Return the pool with the sides of boxes whose score is above ``above`` times
-        ``factor``.
-        """
-        factors = np.where(self.score > above, factor, 1.0)
-        return self._with_boxes(kernels.resized(self.boxes, factors))
-
-    def best(self, most: int) -> BoxPool:
-        """Return the ``most`` best boxes of every image."""
-        return self.keep(kernels.best_rows(self.offsets, self.score, most))
-
-    def _rows(self, rows: I64, offsets: I64) -> BoxPool:
-        return replace(
-            self,
-            offsets=offsets,
-            label=self.label[rows],
-            boxes=np.take(self.boxes, rows, axis=0),  # faster than an index, which looks at axes
-            extent=self.extent[rows],
-            score=self.score[rows],
-            model=self.model[rows],
-            row=self.row[rows],
-        )
-
-    def _clusters(self, threshold: float, *, moving: bool) -> tuple[I64, F64]:
-        return kernels.clusters(
-            self.offsets, self.label, self.boxes, self.extent, self.score, threshold, moving
-        )
-
-    def _with_boxes(self, boxes: F64) -> BoxPool:
-        """Return the pool with other boxes; a box that did not move keeps its extent."""
-        same = row_all(boxes == self.boxes)
-        return replace(self, boxes=boxes, extent=np.where(same, self.extent, box_extent(boxes)))
+def softly_suppressed(
+    pools: Sequence[BoxPool],
+    weights: F64,
+    method: str,
+    threshold: float,
+    sigma: float,
+    skip_threshold: float,
+) -> BoxPool:
+    """Return the boxes with the scores of soft-NMS, without those that fell to the threshold."""
+    pool, model = kernels.together(pools)
+    pool = replace(pool, score=pool.score * shares_of(weights)[model])
+    score = kernels.decayed_scores(pool, threshold, sigma if method == "gaussian" else None)
+    return replace(pool, score=score).keep(score > skip_threshold)
 
 
 @names_arguments
@@ -197,8 +94,9 @@ def nms(
     >>> cal.nms(boxes, [[0.9, 0.3], [0.8]], [[0, 0], [0]])[1].tolist()
     [0.9, 0.3]
     """
-    pool, names = _pool(boxes, scores, labels, weights)
-    survivors = pool.weighted().suppressed(_share("iou_threshold", iou_threshold))
+    pools, names = _pools(boxes, scores, labels)
+    shares = shares_of(checked_weights(weights, len(pools)))
+    survivors = kernels.suppressed(pools, shares, _share("iou_threshold", iou_threshold))
     return _answer(survivors, names)
 
 
@@ -238,10 +136,12 @@ def soft_nms(
     >>> cal.soft_nms(boxes, [[0.9], [0.8]], [[0], [0]], method="linear", iou_threshold=0.4)[1]
     array([0.9, 0.4])
     """
-    pool, names = _pool(boxes, scores, labels, weights)
+    pools, names = _pools(boxes, scores, labels)
     if not finite("sigma", sigma) > 0:
         raise UsageError(f"sigma is a number above 0, not {sigma!r}")
-    lowered = pool.weighted().softly_suppressed(
+    lowered = softly_suppressed(
+        pools,
+        checked_weights(weights, len(pools)),
         one_of("method", method, DECAYS),
         _share("iou_threshold", iou_threshold),
         float(sigma),
@@ -284,9 +184,12 @@ def non_maximum_weighted(
     >>> cal.non_maximum_weighted(boxes, [[0.9], [0.8]], [[0], [0]])[1].tolist()
     [0.9]
     """
-    pool, names = _pool(boxes, scores, labels, weights)
-    merged = pool.merged_about_best(
-        _share("iou_threshold", iou_threshold), _share("skip_threshold", skip_threshold)
+    pools, names = _pools(boxes, scores, labels)
+    merged = kernels.merged_about_best(
+        pools,
+        shares_of(checked_weights(weights, len(pools))),
+        _share("iou_threshold", iou_threshold),
+        _share("skip_threshold", skip_threshold),
     )
     return _answer(merged, names)
 
@@ -342,8 +245,10 @@ def weighted_boxes_fusion(
     >>> answer[0].round(9).tolist(), round(float(answer[1][0]), 5)
     ([[10.0, 10.0, 30.0, 40.0]], 0.45333)
     """
-    pool, names = _pool(boxes, scores, labels, weights)
-    fused = pool.fused(
+    pools, names = _pools(boxes, scores, labels)
+    fused = kernels.fused(
+        pools,
+        checked_weights(weights, len(pools)),
         _share("iou_threshold", iou_threshold),
         _share("skip_threshold", skip_threshold),
         one_of("confidence", confidence, CONFIDENCES),
@@ -371,10 +276,8 @@ def _share(name: str, value: Any) -> float:
     return number
 
 
-def _pool(
-    boxes: Any, scores: Any, labels: Any, weights: Sequence[float] | None
-) -> tuple[BoxPool, I64]:
-    """Return the checked boxes of one image, and the labels behind the codes of the pool."""
+def _pools(boxes: Any, scores: Any, labels: Any) -> tuple[list[BoxPool], I64]:
+    """Return the checked boxes of every model on one image, and the labels behind their codes."""
     columns = [several(name, value) for name, value in zip(ARGUMENTS, (boxes, scores, labels))]
     n_models = len(columns[0])
     if n_models == 0 or any(len(column) != n_models for column in columns):
@@ -398,23 +301,26 @@ def _pool(
     label = np.concatenate([own for _, _, own in models])
     # Once for all models: calls of NumPy take longer than the work on a few boxes.
     _check_values(corners, score, label, offsets)
-    names, codes = np.unique(label.astype(np.int64), return_inverse=True)
-    pool = BoxPool(
-        offsets=offsets[[0, -1]],
-        label=codes.astype(np.int32),
-        boxes=corners,
-        extent=box_extent(corners),
-        score=score,
-        model=ragged.owners(offsets),
-        weights=checked_weights(weights, n_models),
-        row=np.arange(len(score)),
-    )
-    return pool, names
+    names, places = np.unique(label.astype(np.int64), return_inverse=True)
+    codes, extent = places.astype(np.int32), box_extent(corners)
+    pools = []
+    for first, last in pairwise(offsets.tolist()):
+        own = slice(first, last)
+        pools.append(
+            BoxPool(
+                np.array([0, last - first]),
+                codes[own],
+                corners[own],
+                extent[own],
+                score[own],
+            )
+        )
+    return pools, names
 
 
 def _answer(pool: BoxPool, names: I64) -> Fused:
     """Return boxes, scores and labels from the best score on."""
-    ordered = pool.best_first()
+    ordered = kernels.best_first(pool)
     return ordered.boxes, ordered.score, names[ordered.label]
 
 

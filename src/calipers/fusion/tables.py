@@ -62,12 +62,13 @@ def values_table(evaluation: FusionEvaluation) -> Table:
     """Return the metrics of members and ensemble, and the difference between the two."""
     difference_of = {(row.metric, row.model_b): row for row in evaluation.members}
     rows: list[TableRow] = []
-    for row in evaluation.rows:
-        difference = difference_of.get((row.metric, row.model))
-        if difference is None:
-            rows.append((row.metric, row.model, row.estimate, None, None))
-        else:
-            rows.append((row.metric, row.model, row.estimate, *_tested(difference)))
+    for metric in evaluation.metrics:
+        for row in evaluation.rows:
+            difference = difference_of.get((metric, row.model))
+            if row.metric == metric and difference is None:
+                rows.append((metric, row.model, row.estimate, None, None))
+            elif row.metric == metric and difference is not None:
+                rows.append((metric, row.model, row.estimate, *_tested(difference)))
     return Table(
         ("metric", "model", "value", f"{evaluation.ensemble} − model", _p_column(evaluation)),
         tuple(rows),

@@ -257,7 +257,7 @@ class _NestedSearch:
             parameters=tuple(parameters),
             rows=tuple(rows[model] for model in models),
             gain=comparison.rows[0],
-            warnings=(*evaluation.warnings, *comparison.warnings),
+            warnings=tuple(dict.fromkeys((*evaluation.warnings, *comparison.warnings))),
         )
         return replace(result, recipe=_with_provenance(tuned, result))
 

@@ -11,19 +11,22 @@ an image and class. `calipers.matching` and `kernels.rodeo` are the callers; `ov
 compiled twin.
 
 *Fusion.* Boxes of a cell are taken from the best score on, of equal ones the earlier. Each joins
-the cluster whose box it overlaps most, if that IoU is above the threshold, or leads a new one
-(`clusters`, with a compiled twin). Three methods are this one loop:
+the cluster whose box it overlaps most, if that IoU is above the threshold, or leads a new one. The
+boxes come as one `BoxPool` per model, and what is left goes out as one pool, the boxes of every
+image from the best on. Three methods are this
+one loop (`clusters`):
 
-- non-maximum suppression keeps the leaders;
+- non-maximum suppression keeps the leaders (`suppressed`);
 - non-maximum weighted averages a cluster, weighted by score times IoU with the leader (H. Zhou et
-  al., ICCV workshops 2017; `averaged_by_leader`);
+  al., ICCV workshops 2017; `merged_about_best`);
 - weighted boxes fusion averages a cluster, weighted by score, and compares with that running
   average instead of the leader (R. Solovyev, W. Wang, T. Gabruseva, Image and Vision Computing
-  2021; `fused_scores` gives its four confidences).
+  2021; `fused`, whose four confidences are those of `fused_scores`).
 
-Soft-NMS lowers the scores of overlapping boxes instead of removing them (N. Bodla et al., ICCV
-2017; `decayed_scores`). Boxes without area overlap nothing, so they lead clusters of their own.
-`calipers.fusion` and `calipers.matching.suppress` are the callers.
+Their compiled twin does an image from its boxes to its result, so that the boxes of all models are
+never in one table. Soft-NMS lowers the scores of overlapping boxes instead of removing them
+(N. Bodla et al., ICCV 2017; `decayed_scores`, with a twin). Boxes without area overlap nothing, so
+they lead clusters of their own. `calipers.fusion` and `calipers.matching.suppress` are the callers.
 
 Generalised IoU: H. Rezatofighi et al., CVPR 2019. Distance and complete IoU: Z. Zheng et al.,
 AAAI 2020.
@@ -31,16 +34,19 @@ AAAI 2020.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import factorial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, I32, I64, Flags
+from calipers.arrays import F64, I32, I64, Array, Flags, joined
 from calipers.kernels import ragged, route
 
 PAIRS_AT_ONCE = 1 << 20
 DENSE_CELLS = 20_000_000  # above this many cells a search is cheaper than a table
+TERMS = tuple(1.0 / factorial(k) for k in range(14))  # of the series of e to the power of x
 
 
 def sides(boxes: F64) -> F64:
@@ -248,16 +254,167 @@ def gather(boxes: F64, rows: I64) -> F64:
     return np.stack([column[rows] for column in np.ascontiguousarray(boxes.T)])
 
 
-def clusters(
-    offsets: I64,
-    label: I32,
-    boxes: F64,
-    extent: F64,
-    score: F64,
+@dataclass(frozen=True)
+class BoxPool:
+    """The boxes of a model, or what fusion left of those of several, image by image."""
+
+    offsets: I64  # (n_images + 1,)
+    label: I32  # (n,)
+    boxes: F64  # (n, 2 d) corners
+    extent: F64  # (n,) area (volume)
+    score: F64  # (n,)
+    # (n,) row in the table that the box came from; of a fused box, that of its leader; None: they
+    # are counted from `first_row` on
+    row: I64 | None = None
+    first_row: int = 0
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+    @property
+    def rows(self) -> I64:
+        """(n,) row in the table that a box came from."""
+        if self.row is not None:
+            return self.row
+        return np.arange(self.first_row, self.first_row + len(self))
+
+    def keep(self, selection: Flags) -> BoxPool:
+        """Return the boxes for which ``selection`` is true; the images stay."""
+        if selection.all():
+            return self
+        rows = np.flatnonzero(selection)
+        # Rows ascend, so the first of every image is found among them.
+        return self.take(rows, np.searchsorted(rows, self.offsets))
+
+    def take(self, rows: I64, offsets: I64) -> BoxPool:
+        """Return these rows, which belong to images as ``offsets`` say."""
+        return BoxPool(
+            offsets=offsets,
+            label=self.label[rows],
+            boxes=np.take(self.boxes, rows, axis=0),  # faster than an index, which looks at axes
+            extent=self.extent[rows],
+            score=self.score[rows],
+            row=rows + self.first_row if self.row is None else self.row[rows],
+        )
+
+    def with_boxes(self, boxes: F64) -> BoxPool:
+        """Return the pool with other boxes; a box that did not move keeps its extent."""
+        same = (boxes == self.boxes).all(axis=1)
+        return replace(self, boxes=boxes, extent=np.where(same, self.extent, _extent_of(boxes)))
+
+
+def together(pools: Sequence[BoxPool]) -> tuple[BoxPool, I64]:
+    """Return the boxes of all models, image by image, models in their order; and (n,) the model of
+    every box.
+    """
+    if len(pools) == 1:
+        return pools[0], np.zeros(len(pools[0]), np.int64)
+    n_images, n_pools = len(pools[0].offsets) - 1, len(pools)
+    counts = np.stack([np.diff(pool.offsets) for pool in pools], axis=1)  # (n_images, n_pools)
+    # Where the boxes of an image begin in each model, and the models one below the other.
+    base = ragged.from_counts(np.array([len(pool) for pool in pools]))
+    starts = np.stack([pool.offsets[:-1] for pool in pools], axis=1) + base[:-1]
+    order = ragged.spans(starts.ravel(), counts.ravel())
+
+    def column(name: str) -> Array:
+        return np.take(joined(pools, name), order, axis=0)
+
+    pool = BoxPool(
+        offsets=ragged.from_counts(counts.sum(axis=1)),
+        label=column("label"),
+        boxes=column("boxes"),
+        extent=column("extent"),
+        score=column("score"),
+        row=column("rows"),
+    )
+    return pool, np.repeat(np.tile(np.arange(n_pools), n_images), counts.ravel())
+
+
+def suppressed(pools: Sequence[BoxPool], factors: F64, threshold: float) -> BoxPool:
+    """Return the boxes that non-maximum suppression leaves.
+
+    Parameters
+    ----------
+    pools
+        The boxes of every model, on the same images.
+    factors
+        By which the scores of each model are multiplied.
+    """
+    native = route.native()
+    if native is not None:
+        return _of_rows(pools, route.fused_boxes(native, pools, factors, "suppress", threshold))
+    pool, _ = _multiplied(pools, factors, -np.inf)
+    leader, _, _ = clusters(pool, threshold, moving=False)
+    return best_first(pool.keep(leader == np.arange(len(pool))))
+
+
+def merged_about_best(
+    pools: Sequence[BoxPool], factors: F64, threshold: float, skip_threshold: float
+) -> BoxPool:
+    """Return the boxes of non-maximum weighted; those with a score below ``skip_threshold``, before
+    it is multiplied, are left out.
+    """
+    native = route.native()
+    if native is not None:
+        columns = route.fused_boxes(
+            native, pools, factors, "merge-about-best", threshold, skip_threshold
+        )
+        return _of_rows(pools, columns)
+    pool, _ = _multiplied(pools, factors, skip_threshold)
+    leader, _, order = clusters(pool, threshold, moving=False)
+    boxes = averaged_by_leader(pool, leader, order)
+    is_leader = leader == np.arange(len(pool))
+    return best_first(pool.keep(is_leader).with_boxes(boxes[is_leader]))
+
+
+def fused(
+    pools: Sequence[BoxPool],
+    weights: F64,
     threshold: float,
-    moving: bool,
-) -> tuple[I64, F64]:
-    """Return (n,) the leader of every box and (n, 2 d) the box of every cluster, at its leader.
+    skip_threshold: float,
+    confidence: str,
+    overflow: bool = False,
+) -> BoxPool:
+    """Return the boxes of weighted boxes fusion; those with a score below ``skip_threshold``,
+    before it is multiplied by the weight of its model, are left out.
+    """
+    native = route.native()
+    if native is not None:
+        columns = route.fused_boxes(
+            native, pools, weights, "fuse", threshold, skip_threshold, confidence, overflow
+        )
+        return _of_rows(pools, columns)
+    pool, model = _multiplied(pools, weights, skip_threshold)
+    leader, boxes, order = clusters(pool, threshold, moving=True)
+    score = fused_scores(pool.score, leader, order, model, weights, confidence, overflow)
+    is_leader = leader == np.arange(len(pool))
+    return best_first(replace(pool.keep(is_leader), score=score).with_boxes(boxes[is_leader]))
+
+
+def _of_rows(pools: Sequence[BoxPool], columns: tuple[I64, I32, F64, F64, F64, I64]) -> BoxPool:
+    """Return the pool of columns, the last of which counts through all pools."""
+    left = BoxPool(*columns)
+    assert left.row is not None
+    if len(pools) == 1 and pools[0].row is None:
+        return replace(left, row=left.row + pools[0].first_row)
+    if all(pool.row is None for pool in pools) and pools[0].first_row == 0:
+        return left  # the pools are the tables
+    return replace(left, row=joined(pools, "rows")[left.row])
+
+
+def _multiplied(
+    pools: Sequence[BoxPool], factors: F64, skip_threshold: float
+) -> tuple[BoxPool, I64]:
+    """Return the boxes from ``skip_threshold`` on, their scores multiplied, and their models."""
+    pool, model = together(pools)
+    enough = pool.score >= skip_threshold
+    pool, model = pool.keep(enough), model[enough]
+    return replace(pool, score=pool.score * factors[model]), model
+
+
+def clusters(pool: BoxPool, threshold: float, moving: bool) -> tuple[I64, F64, I64]:
+    """Return (n,) the leader of every box, (n, 2 d) the box of every cluster, at its leader, and
+    (n,) the order in which the boxes of a cell were taken.
 
     Parameters
     ----------
@@ -272,11 +429,9 @@ def clusters(
     Cells are independent, so all of them take their k-th box in the same round. A cluster lives in
     the row of its leader.
     """
-    native = route.native()
-    if native is not None:
-        return route.clusters(native, offsets, label, boxes, extent, score, threshold, moving)
-    n = len(score)
-    order, starts, counts = _cells_by_score(offsets, label, score)
+    boxes, extent, score = pool.boxes, pool.extent, pool.score
+    n = len(pool)
+    order, starts, counts = _cells_by_score(pool.offsets, pool.label, score)
     leader, cluster_box, cluster_extent = np.arange(n), boxes.copy(), extent.copy()
     total, weighted = score.copy(), boxes * score[:, None]
     # Leaders of a cell, from its start on, in the order in which their clusters were made.
@@ -302,28 +457,35 @@ def clusters(
         first = cells[~joins]
         leaders[starts[first] + n_leaders[first]] = rows[~joins]
         n_leaders[first] += 1
-    return leader, cluster_box
+    return leader, cluster_box, order
 
 
-def averaged_by_leader(boxes: F64, extent: F64, score: F64, leader: I64) -> F64:
+def averaged_by_leader(pool: BoxPool, leader: I64, order: I64) -> F64:
     """Return (n, 2 d), at every leader the mean of its members, weighted by score times IoU with
-    the leader; where all weights are 0, the leader.
+    the leader; where all weights are 0, the leader. Sums go through the boxes in ``order``.
     """
-    rows = np.arange(len(score))
-    weight = score * _iou_of_rows((boxes, extent), leader, (boxes, extent), rows)
-    total = np.bincount(leader, weight, len(score))
-    average = boxes.copy()
+    n, head = len(pool), leader[order]
+    boxes, table = pool.boxes[order], (pool.boxes, pool.extent)
+    weight = pool.score[order] * _iou_of_rows(table, head, table, order)
+    total = np.bincount(head, weight, n)
+    average = pool.boxes.copy()
     has_weight = total > 0
-    alone = np.bincount(leader, minlength=len(score)) == 1
+    alone = np.bincount(head, minlength=n) == 1
     moves = has_weight & ~alone  # a box alone stays as it is, to the last bit
     for k in range(boxes.shape[1]):
-        column = np.bincount(leader, weight * boxes[:, k], len(score))
+        column = np.bincount(head, weight * boxes[:, k], n)
         average[moves, k] = column[moves] / total[moves]
     return average
 
 
 def fused_scores(
-    score: F64, leader: I64, model: I64, weights: F64, confidence: str, overflow: bool
+    score: F64,
+    leader: I64,
+    order: I64,
+    model: I64,
+    weights: F64,
+    confidence: str,
+    overflow: bool,
 ) -> F64:
     """Return (m,) the confidences of the clusters of weighted boxes fusion, in the order of their
     leaders.
@@ -332,6 +494,8 @@ def fused_scores(
     ----------
     score
         (n,) scores times the weight of their model.
+    order
+        (n,) the boxes in the order in which they are summed.
     model
         (n,) which of the models a box is from.
     weights
@@ -346,7 +510,7 @@ def fused_scores(
     """
     is_leader = leader == np.arange(len(score))
     number = np.cumsum(is_leader) - 1
-    cluster = number[leader]
+    cluster, score, model = number[leader[order]], score[order], model[order]
     n, n_models = int(is_leader.sum()), len(weights)
     whole = _plain_sum(weights)
     if confidence == "max":
@@ -373,21 +537,26 @@ def fused_scores(
     return _ratio_or_0(total, box_weight + absent_weight)
 
 
-def decayed_scores(
-    offsets: I64,
-    label: I32,
-    boxes: F64,
-    extent: F64,
-    score: F64,
-    decay: Callable[[F64], F64],
-) -> F64:
-    """Return (n,) the scores that soft-NMS gives; ``decay`` turns an IoU into a factor.
+def decayed_scores(pool: BoxPool, threshold: float, sigma: float | None) -> F64:
+    """Return (n,) the scores that soft-NMS gives.
 
     The best box of a cell keeps its score and lowers those of the others; then the best of the
-    others does the same, until none is left. Of equal scores the earlier is better.
+    others does the same, until none is left. Of equal scores the one is better that was better
+    before, or else the earlier.
+
+    Parameters
+    ----------
+    threshold
+        With ``sigma`` None: times 1 - IoU where the IoU is above it.
+    sigma
+        Times exp(-IoU^2 / sigma).
     """
-    lowered, is_open = score.copy(), np.ones(len(score), np.bool_)
-    order, starts, counts = _cells_by_score(offsets, label, score)
+    native = route.native()
+    if native is not None:
+        return route.decayed_scores(native, pool, threshold, sigma)
+    lowered, is_open = pool.score.copy(), np.ones(len(pool), np.bool_)
+    order, starts, counts = _cells_by_score(pool.offsets, pool.label, pool.score)
+    table = (pool.boxes, pool.extent)
     for k in range(int(counts.max(initial=0))):
         cells = np.flatnonzero(counts > k)
         rows = order[ragged.spans(starts[cells], counts[cells])]
@@ -398,8 +567,34 @@ def decayed_scores(
         heads = np.repeat(best, counts[cells])
         others = is_open[rows]
         rows, heads = rows[others], heads[others]
-        lowered[rows] *= decay(_iou_of_rows((boxes, extent), heads, (boxes, extent), rows))
+        iou = _iou_of_rows(table, heads, table, rows)
+        if sigma is None:
+            lowered[rows] *= np.where(iou > threshold, 1.0 - iou, 1.0)
+        else:
+            lowered[rows] *= falling_exp(-(iou * iou) / sigma)
     return lowered
+
+
+def falling_exp(x: F64) -> F64:
+    """Return e to the power of numbers up to 0, with the bits of the compiled twin: libraries
+    differ in the last one.
+    """
+    x = np.maximum(x, -750.0)  # where it is 0 already
+    power = np.rint(x * 1.4426950408889634)
+    # ln 2 in two parts, of which the first times a whole number is exact.
+    rest = (x - power * 0.693147180369123816490) - power * 1.90821492927058770002e-10
+    total = np.full(len(x), TERMS[-1])
+    for term in TERMS[-2::-1]:
+        total = total * rest + term
+    return np.asarray(np.ldexp(total, power.astype(np.int64)))
+
+
+def best_first(pool: BoxPool) -> BoxPool:
+    """Return the boxes of every image from the best score on, equal ones in their order."""
+    rises = np.flatnonzero(pool.score[1:] > pool.score[:-1]) + 1
+    if np.isin(rises, pool.offsets).all():
+        return pool  # as the compiled kernels leave them
+    return pool.take(np.lexsort((-pool.score, ragged.owners(pool.offsets))), pool.offsets)
 
 
 def best_rows(offsets: I64, score: F64, most: int) -> Flags:

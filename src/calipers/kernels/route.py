@@ -13,7 +13,7 @@ cores at hand).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
@@ -26,6 +26,7 @@ from calipers.arrays import F64, I8, I32, I64, Array, Flags
 
 if TYPE_CHECKING:
     from calipers.kernels.assignment import FateCells, FateTable
+    from calipers.kernels.boxes import BoxPool
 
 MOST_THREADS = 1024  # a mistyped setting must not bring the machine down
 
@@ -34,13 +35,14 @@ MOST_THREADS = 1024  # a mistyped setting must not bring the machine down
 TWINS = (
     "average_precision",
     "cell_totals",
-    "clusters",
     "coco_records",
     "common_voxels",
     "count_draws",
+    "decayed_scores",
     "decide",
     "decode_text",
     "error_types",
+    "fused_boxes",
     "group_runs",
     "intersections",
     "joint_counts",
@@ -79,7 +81,9 @@ _forced: list[str] = []
 _cache: list[ModuleType | None] = []  # what was built, if anything
 _whole: list[ModuleType | None] = []  # the same if it can be used
 
-# The compiled kernels know assignments and kinds of curves by these places.
+# The compiled kernels know these words by their places.
+FUSION_METHODS = ("suppress", "merge-about-best", "fuse")  # both in native/fusion.h
+CONFIDENCES = ("avg", "max", "box_and_model_avg", "absent_model_aware_avg")
 ASSIGNMENTS = (  # in the order of `Assignment` in native/fates.h
     "by-score",
     "by-overlap",
@@ -201,29 +205,53 @@ def overlapping(
     return _from(buffers[0], np.int32), _from(buffers[1], np.int32), _from(buffers[2], np.float64)
 
 
-def clusters(
+def fused_boxes(
     native: ModuleType,
-    offsets: I64,
-    label: I32,
-    boxes: F64,
-    extent: F64,
-    score: F64,
+    pools: Sequence[BoxPool],
+    factors: F64,
+    method: str,
     threshold: float,
-    moving: bool,
-) -> tuple[I64, F64]:
-    """Twin of `boxes.clusters`."""
-    leader, merged = np.empty(len(score), np.int64), np.empty(boxes.shape if moving else (0, 4))
-    native.clusters(
-        *_side((offsets, label, boxes, extent)),
-        _f64(score),
-        np.array([threshold]),
-        moving,
-        boxes.shape[1] // 2,
-        leader,
-        merged,
+    skip_threshold: float = -np.inf,
+    confidence: str = "avg",
+    overflow: bool = False,
+) -> tuple[I64, I32, F64, F64, F64, I64]:
+    """Twin of `boxes.suppressed`, `boxes.merged_about_best` and `boxes.fused`: the columns of what
+    they leave, the last of them the place of a box in the pools one below the other.
+    """
+    width = pools[0].boxes.shape[1]
+    columns: list[Array] = []
+    for pool in pools:
+        side = _side((pool.offsets, pool.label, pool.boxes, pool.extent))
+        columns += (*side, _f64(pool.score))
+    count, label, *numbers, row = native.fused_boxes(
+        _f64(factors),
+        np.array([threshold, skip_threshold]),
+        FUSION_METHODS.index(method),
+        CONFIDENCES.index(confidence),
+        int(overflow),
+        width // 2,
+        threads(),
+        *columns,
+    )
+    offsets = np.zeros(len(pools[0].offsets), np.int64)
+    np.cumsum(_from(count, np.int64), out=offsets[1:])
+    boxes, extent, score = (_from(column, np.float64) for column in numbers)
+    boxes = boxes.reshape(-1, width)
+    return offsets, _from(label, np.int32), boxes, extent, score, _from(row, np.int64)
+
+
+def decayed_scores(native: ModuleType, pool: BoxPool, threshold: float, sigma: float | None) -> F64:
+    """Twin of `boxes.decayed_scores`."""
+    lowered = np.empty(len(pool))
+    native.decayed_scores(
+        *_side((pool.offsets, pool.label, pool.boxes, pool.extent)),
+        _f64(pool.score),
+        np.array([threshold, sigma or 0.0]),
+        pool.boxes.shape[1] // 2,
+        lowered,
         threads(),
     )
-    return leader, merged if moving else boxes
+    return lowered
 
 
 def ranks(native: ModuleType, offsets: I64, label: I32, score: F64, n_classes: int) -> I32:

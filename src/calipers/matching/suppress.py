@@ -7,7 +7,8 @@ import numpy as np
 
 from calipers.data.objects import Predictions
 from calipers.errors import UsageError
-from calipers.kernels.boxes import clusters
+from calipers.kernels import boxes as kernels
+from calipers.kernels.boxes import BoxPool
 
 
 def suppressed(
@@ -40,13 +41,15 @@ def suppressed(
             f"the threshold of non-maximum suppression lies in [0, 1], got {threshold!r}"
         )
     label = predictions.label if n_classes else np.zeros_like(predictions.label)
-    leader, _ = clusters(
-        predictions.offsets,
-        label,
-        predictions.boxes,
-        predictions.extent,
-        predictions.score,
-        threshold,
-        moving=False,
+    pool = BoxPool(
+        offsets=predictions.offsets,
+        label=label,
+        boxes=predictions.boxes,
+        extent=predictions.extent,
+        score=predictions.score,
     )
-    return predictions.keep(leader == np.arange(len(predictions)))
+    survivors = kernels.suppressed([pool], np.ones(1), threshold)
+    # Rows of an image stay in their order.
+    is_left = np.zeros(len(predictions), np.bool_)
+    is_left[survivors.rows] = True
+    return predictions.keep(is_left)

@@ -360,22 +360,35 @@ class Comparison(Document):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSummary:
-    """A metric over the groups of one ``by``: unweighted mean, standard deviation (n - 1) and range
-    of their values.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpreadOverGroups:
+    """The values of a metric in groups: unweighted mean, standard deviation (n - 1) and range."""
+
+    n_defined: int  # groups with a value
+    mean: float
+    sd: float
+    lowest: float
+    highest: float
+
+    def _spread(self) -> dict[str, Any]:
+        return {
+            "n_defined": self.n_defined,
+            "mean": number(self.mean),
+            "sd": number(self.sd),
+            "lowest": number(self.lowest),
+            "highest": number(self.highest),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSummary(SpreadOverGroups):
+    """A metric of a model over the groups of one ``by``."""
 
     by: str
     model: str
     metric: str
     label: str | None
     n_groups: int
-    n_defined: int  # groups with a value
-    mean: float
-    sd: float
-    lowest: float
-    highest: float
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary for JSON."""
@@ -385,11 +398,7 @@ class GroupSummary:
             "metric": self.metric,
             "class": self.label,
             "n_groups": self.n_groups,
-            "n_defined": self.n_defined,
-            "mean": number(self.mean),
-            "sd": number(self.sd),
-            "lowest": number(self.lowest),
-            "highest": number(self.highest),
+            **self._spread(),
         }
 
 
@@ -457,19 +466,14 @@ class GroupImages:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnAverage:
-    """A metric of a model over the groups of a column: unweighted mean, SD (n - 1) and range."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnAverage(SpreadOverGroups):
+    """A metric of a model over the groups of a column."""
 
     model: str
     metric: str
     group: Mapping[str, str]  # of the other columns: {"size": "small"}; empty if there are none
     values: tuple[float, ...]  # one per group; NaN where it is undefined
-    n_defined: int
-    mean: float
-    sd: float
-    lowest: float
-    highest: float
 
     def as_dict(self) -> dict[str, Any]:
         """Return the average for JSON."""
@@ -478,11 +482,7 @@ class ColumnAverage:
             "metric": self.metric,
             "group": dict(self.group),
             "values": [number(value) for value in self.values],
-            "n_defined": self.n_defined,
-            "mean": number(self.mean),
-            "sd": number(self.sd),
-            "lowest": number(self.lowest),
-            "highest": number(self.highest),
+            **self._spread(),
         }
 
 

@@ -5,6 +5,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <stdexcept>
@@ -95,19 +96,21 @@ PyObject* guarded(PyObject* self, PyObject* args) noexcept {
     return nullptr;
 }
 
+// A column of n entries that goes back; write(to) fills it.
+template <class T, class Write>
+PyObject* filled(size_t n, Write write) {
+    PyObject* bytes = PyByteArray_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(n * sizeof(T)));
+    if (bytes) write(reinterpret_cast<T*>(PyByteArray_AsString(bytes)));
+    return bytes;
+}
+
 template <class T, class Part, class Column>
 PyObject* joined(const std::vector<Part>& parts, Column column) {
     size_t n = 0;
     for (const Part& part : parts) n += column(part).size();
-    PyObject* bytes = PyByteArray_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(n * sizeof(T)));
-    if (!bytes) return nullptr;
-    char* to = PyByteArray_AsString(bytes);
-    for (const Part& part : parts) {
-        const size_t length = column(part).size() * sizeof(T);
-        if (length) std::memcpy(to, column(part).data(), length);
-        to += length;
-    }
-    return bytes;
+    return filled<T>(n, [&](T* to) {
+        for (const Part& part : parts) to = std::copy(column(part).begin(), column(part).end(), to);
+    });
 }
 
 // Values of voxels come in several types: bytes, and an argument that says which.

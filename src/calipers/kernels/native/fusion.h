@@ -5,17 +5,49 @@
 
 namespace calipers {
 
-// Boxes of images with scores, the IoU above which a box joins a cluster, and whether the box of a cluster is the average of
-// its members or their leader.
-struct ClusterProblem {
+// The boxes of one model with their scores.
+struct Member {
     Side boxes;
     Span<const double> score;
-    double threshold;
-    bool moving;
 };
 
-// The leader of every box and, where clusters move, the box of each in the row of its leader; other rows hold the boxes
-// themselves. Where they do not move, nothing is merged.
-void clusters(const ClusterProblem& p, int dimensions, Span<int64_t> leader, Span<double> merged, int threads);
+// The places of these names in kernels/route.py are the same.
+enum FusionMethod : int64_t { SUPPRESS, MERGE_ABOUT_BEST, FUSE, N_FUSION_METHODS };
+enum Confidence : int64_t { AVERAGE, BEST, BOX_AND_MODEL, ABSENT_MODEL_AWARE, N_CONFIDENCES };
+
+struct FusionProblem {
+    std::vector<Member> members;
+    Span<const double> factors;  // by which the scores of each member are multiplied
+    int64_t method, confidence, overflow;
+    double iou_threshold;   // a box joins a cluster if their IoU is above it
+    double skip_threshold;  // boxes with a score below it are left out, before scores are multiplied
+};
+
+// A box while its image is fused, and what fusion leaves.
+template <int D>
+struct FusedBox {
+    double corners[2 * D], extent, score;
+    int32_t label, member;
+    int64_t row;  // in the tables of all members, one below the other
+};
+
+// What is left on some images, in the order of the leaders.
+template <int D>
+struct FusedImages {
+    std::vector<int64_t> count;  // per image
+    std::vector<FusedBox<D>> boxes;
+};
+
+// One entry per task of images; D is 2 or 3.
+template <int D>
+std::vector<FusedImages<D>> fused_boxes(const FusionProblem& p, int threads);
+
+// The scores that soft-NMS gives; with a sigma above 0 they fall by a gaussian, else linearly above the threshold.
+struct DecayProblem {
+    Side boxes;
+    Span<const double> score;
+    double threshold, sigma;
+};
+void decayed_scores(const DecayProblem& p, int dimensions, Span<double> lowered, int threads);
 
 }  // namespace calipers

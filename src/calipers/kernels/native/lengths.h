@@ -66,10 +66,25 @@ inline bool fit(const Side& reference, const Side& prediction, int64_t dimension
            fit(prediction, dimensions, n_classes) && reference.offsets.size == prediction.offsets.size;
 }
 
-inline bool fit(const ClusterProblem& p, int64_t dimensions, Span<int64_t> leader, Span<double> merged) {
-    // Labels are compared and lead into no table: any will do, so there are "0 classes".
-    return fit(p.boxes, dimensions, 0) && p.score.size == p.boxes.label.size && has_order(p.score) &&
-           leader.size == p.score.size && merged.size == (p.moving ? p.boxes.boxes.size : 0);
+// Boxes that are fused, with scores that can be sorted, also when they are multiplied. Labels are compared and lead into no
+// table: any will do, so there are "0 classes".
+inline bool fit(const Side& boxes, Span<const double> score, int64_t dimensions, double factor) {
+    bool nan = false;
+    for (int64_t k = 0; k < score.size; ++k) nan |= score[k] * factor != score[k] * factor;
+    return (dimensions == 2 || dimensions == 3) && fit(boxes, dimensions, 0) && score.size == boxes.label.size && !nan;
+}
+
+inline bool fit(const FusionProblem& p, int64_t dimensions) {
+    int64_t n = 0;
+    for (size_t m = 0; m < p.members.size(); ++m) {
+        const Member& member = p.members[m];
+        if (!fit(member.boxes, member.score, dimensions, p.factors[m]) ||
+            member.boxes.offsets.size != p.members[0].boxes.offsets.size)
+            return false;
+        n += member.score.size;
+    }
+    return n <= std::numeric_limits<int32_t>::max() && p.method >= 0 && p.method < N_FUSION_METHODS && p.confidence >= 0 &&
+           p.confidence < N_CONFIDENCES;
 }
 
 // Pairs in the order of their predictions, each with a reference of the same image; the offsets are known to cover.

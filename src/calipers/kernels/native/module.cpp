@@ -380,26 +380,65 @@ PyObject* py_coco_records(PyObject*, PyObject* args) {
     return Py_BuildValue("(LL)", static_cast<long long>(scan.n), static_cast<long long>(scan.at));
 }
 
-PyObject* py_clusters(PyObject*, PyObject* args) {
+// What fusion leaves, as columns: boxes per image, label, corners, extent, score, row.
+template <int D>
+PyObject* fused_columns(const FusionProblem& p, int threads) {
+    std::vector<FusedImages<D>> parts;
+    unlocked([&] { parts = fused_boxes<D>(p, threads); });
+    const auto column = [&](auto first, int64_t width) {  // the entries of every box from first(box) on
+        using T = std::remove_const_t<std::remove_pointer_t<decltype(first(parts[0].boxes[0]))>>;
+        size_t n = 0;
+        for (const auto& part : parts) n += part.boxes.size();
+        return filled<T>(n * width, [&](T* to) {
+            for (const auto& part : parts)
+                for (const FusedBox<D>& box : part.boxes) to = std::copy_n(first(box), width, to);
+        });
+    };
+    return Py_BuildValue("(NNNNNN)", joined<int64_t>(parts, [](const FusedImages<D>& f) -> auto& { return f.count; }),
+                         column([](const FusedBox<D>& box) { return &box.label; }, 1),
+                         column([](const FusedBox<D>& box) { return &box.corners[0]; }, 2 * D),
+                         column([](const FusedBox<D>& box) { return &box.extent; }, 1),
+                         column([](const FusedBox<D>& box) { return &box.score; }, 1),
+                         column([](const FusedBox<D>& box) { return &box.row; }, 1));
+}
+
+PyObject* py_fused_boxes(PyObject*, PyObject* args) {
     Arguments arguments(args);
-    ClusterProblem p;
-    Span<const double> threshold;
-    Span<int64_t> leader;
-    Span<double> merged;
-    int64_t moving, dimensions, threads;
+    FusionProblem p;
+    Span<const double> thresholds;
+    int64_t dimensions, threads;
+    if (!arguments.all(p.factors, thresholds, p.method, p.confidence, p.overflow, dimensions, threads)) return nullptr;
+    require(thresholds.size == 2 && p.factors.size > 0);
+    p.iou_threshold = thresholds[0];
+    p.skip_threshold = thresholds[1];
+    // The columns of all members follow, one member after the other.
+    p.members.resize(p.factors.size);
+    for (Member& m : p.members)
+        if (!arguments.all(m.boxes.offsets, m.boxes.label, m.boxes.boxes, m.boxes.extent, m.score)) return nullptr;
+    require(fit(p, dimensions));
+    return dimensions == 3 ? fused_columns<3>(p, static_cast<int>(threads)) : fused_columns<2>(p, static_cast<int>(threads));
+}
+
+PyObject* py_decayed_scores(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    DecayProblem p;
     Side& boxes = p.boxes;
-    if (!arguments.all(boxes.offsets, boxes.label, boxes.boxes, boxes.extent, p.score, threshold, moving, dimensions, leader,
-                       merged, threads))
+    Span<const double> decay;
+    Span<double> lowered;
+    int64_t dimensions, threads;
+    if (!arguments.all(boxes.offsets, boxes.label, boxes.boxes, boxes.extent, p.score, decay, dimensions, lowered, threads))
         return nullptr;
-    p.moving = moving != 0;
-    require((dimensions == 2 || dimensions == 3) && fit(p, dimensions, leader, merged) && threshold.size == 1);
-    p.threshold = threshold[0];
-    unlocked([&] { clusters(p, static_cast<int>(dimensions), leader, merged, static_cast<int>(threads)); });
+    require(decay.size == 2 && fit(boxes, p.score, dimensions, 1.0) && lowered.size == p.score.size &&
+            lowered.size <= std::numeric_limits<int32_t>::max());
+    p.threshold = decay[0];
+    p.sigma = decay[1];
+    unlocked([&] { decayed_scores(p, static_cast<int>(dimensions), lowered, static_cast<int>(threads)); });
     Py_RETURN_NONE;
 }
 
 PyMethodDef methods[] = {
-    {"clusters", guarded<py_clusters>, METH_VARARGS, "Greedy clusters of boxes."},
+    {"decayed_scores", guarded<py_decayed_scores>, METH_VARARGS, "Scores of soft-NMS."},
+    {"fused_boxes", guarded<py_fused_boxes>, METH_VARARGS, "What fusion leaves of the boxes of several models."},
     {"overlapping", guarded<py_overlapping>, METH_VARARGS, "Overlapping pairs of every image."},
     {"ranks", guarded<py_ranks>, METH_VARARGS, "Place of every prediction in its cell."},
     {"decide", guarded<py_decide>, METH_VARARGS, "Fates of all objects under all views."},
