@@ -65,7 +65,9 @@ def test_the_page_names_what_exists():
     from calipers.training.training_plan import plans
 
     text = PAGE.read_text(encoding="utf-8")
-    for name in re.findall(r"`((?:xray|mura|voc|canvases|chexnet|endocv)[a-z0-9.-]*)`", text):
+    for name in re.findall(
+        r"`((?:xray|mura|voc|canvases|pictures|chexnet|endocv)[a-z0-9.-]*)`", text
+    ):
         assert name in plans()
     verbs = [words[0] for words in commands()]
     assert verbs[:3] == ["train", "predict", "stability"]

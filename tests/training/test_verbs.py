@@ -197,6 +197,18 @@ def test_digits_need_no_data(capsys, tmp_path):
     assert (document["part"], document["images"], document["positive"]) == ("test", 20, 10)
 
 
+@pytest.mark.parametrize("model", ["chexnet", "detector"])
+def test_a_plan_for_a_gpu_is_called_that_before_anything_else(model, capsys, tmp_path):
+    words = ["train", tmp_path / "gone", "--model", model, "--device", "cpu", "-o", tmp_path / "r"]
+    code, _, err = call(capsys, *words)
+    assert code == 2
+    assert err.startswith("note: the plan ")
+    small = f"--plan pictures-{model}"
+    assert small in err
+    assert "note" not in call(capsys, *words, *small.split())[2]
+    assert "note" not in call(capsys, *words, "--side", "64")[2]
+
+
 REFUSED = {
     "no output": (["{data}/pictures", "--labels", "{data}/labels.csv"], "-o DIR"),
     "no labels": (["{data}/pictures", "-o", "{out}"], "--labels TABLE"),

@@ -8,6 +8,7 @@ options, prints, and says what to do next.
 from __future__ import annotations
 
 import json
+import shlex
 from importlib.util import find_spec
 from typing import Any
 
@@ -39,6 +40,7 @@ OF_PLAN = (
     "method",
     "dimensions",
 )
+LARGE = 128  # pixels of a side, from which published networks are slow without a GPU
 METHODS = ("ae", "vae", "denoising", "padim", "distillation", "fpi")
 DEVICES = click.Choice(["auto", "cpu", "cuda", "mps"])
 SHARE = click.FloatRange(0, 1)
@@ -183,6 +185,7 @@ def train(data: str, **options: Any) -> None:
             n_train=n, n_test=max(20, n // 5), target=target, side=plan.side, seed=options["seed"]
         )
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    _warn_of_size(narrator, plan, options["device"])
     names = ("labels", "target", "subsets", "seed", "fold", "weights", "average", "device")
     record = carry_out(
         data,
@@ -198,14 +201,19 @@ def train(data: str, **options: Any) -> None:
         return
     print_tables(run_tables(record))
     narrator.say(f"written: {options['output']}, with the curves in training.html")
-    narrator.say(f"next: {_predict_command(record, data, options)}")
+    narrator.say(f"next: {_command(_predict_words(record, data, options))}")
 
 
-def _predict_command(record: Any, data: str, options: dict[str, Any]) -> str:
+def _predict_words(record: Any, data: str, options: dict[str, Any]) -> list[str]:
     """Return the command that uses the models."""
-    labels = "" if options["labels"] is None else f" --labels {options['labels']}"
-    out = model_of(record.plan).output
-    return f"calipers predict {options['output']} {data}{labels} -o {out}"
+    labels = [] if options["labels"] is None else ["--labels", options["labels"]]
+    output = model_of(record.plan).output
+    return ["predict", str(options["output"]), data, *labels, "-o", output]
+
+
+def _command(words: list[str]) -> str:
+    """Return a command as it is typed in a shell."""
+    return shlex.join(["calipers", *words])
 
 
 def _plan_name(data: str, options: dict[str, Any]) -> str:
@@ -221,6 +229,20 @@ def _plan_name(data: str, options: dict[str, Any]) -> str:
     folder = Path(data)
     is_drawn = data == "digits" or (folder.is_dir() and is_canvases(folder))
     return for_canvases if is_drawn else for_pictures
+
+
+def _warn_of_size(narrator: Narrator, plan: Any, device: str) -> None:
+    """Say before hours are spent that a published plan is meant for a GPU."""
+    from calipers.training.loop import device_named
+
+    if plan.source and plan.side >= LARGE and device_named(device).type == "cpu":
+        small = model_of(plan).small_plan
+        narrator.warn(
+            [
+                f"the plan {plan.name} is meant for a GPU and this will take very long; --plan "
+                f"{small} trains a small network in minutes"
+            ]
+        )
 
 
 def _document(record: Any) -> dict[str, Any]:
@@ -284,8 +306,8 @@ def predict(run: str, images: str, **options: Any) -> None:
     what = f"{result.kind.capitalize()} of {', '.join(result.models)}"
     click.echo(f"{what} on {which} images: {result.n_images}{kinds}")
     narrator.say(f"written: {options['output']}")
-    if result.next_command():
-        narrator.say(f"next: {result.next_command()}")
+    for introduction, words in zip(("next", "then"), result.next_commands()):
+        narrator.say(f"{introduction}: {_command(words)}")
 
 
 def _warn(narrator: Narrator, notes: Any, broken: list[dict[str, str]]) -> None:
