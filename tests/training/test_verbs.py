@@ -158,7 +158,9 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(trained, capsys, tmp_p
         return original(*arguments)
 
     monkeypatch.setattr(loop, "_step", dying)
-    assert call(capsys, *words)[0] == 130
+    code, _, err = call(capsys, *words)
+    assert code == 130
+    assert "add --resume to go on" in err
     monkeypatch.undo()
     code, _, err = call(capsys, *words)
     assert code == 2

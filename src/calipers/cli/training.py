@@ -73,8 +73,8 @@ def labels_option(function: Any) -> Any:
 @click.option(
     "--plan",
     metavar="NAME|FILE",
-    help="canvases (default), canvases-detector, chexnet, endocv2022, anomaly-fpi, xray-..., or a "
-    "TOML file.",
+    help="All settings: pictures, pictures-detector, chexnet, endocv2022, anomaly-fpi, xray-..., "
+    "or a TOML file. Default: the usual plan of the model for such data.",
 )
 @click.option(
     "--subsets",
@@ -86,9 +86,11 @@ def labels_option(function: Any) -> Any:
     "--fold",
     metavar="K",
     type=click.IntRange(1, 5),
-    help="Test on this one of 5 folds instead of on a fifth of the patients.",
+    help="Test on fold K of 5, instead of on a fifth of the patients.",
 )
-@click.option("--backbone", type=click.Choice(BACKBONES), help="Instead of that of the plan.")
+@click.option(
+    "--backbone", type=click.Choice(BACKBONES), help="Backbone, instead of that of the plan."
+)
 @click.option(
     "--weights",
     metavar="FILE",
@@ -99,8 +101,10 @@ def labels_option(function: Any) -> Any:
     metavar="NAME",
     help="noisy-or, noisy-or:0.98, max, mean, lse:10, top-k:8, region:3 or attention.",
 )
-@click.option("--side", metavar="PIXELS", type=int, help="Side of the square that is looked at.")
-@click.option("--grid", metavar="N", type=int, help="Instances along a side.")
+@click.option(
+    "--side", metavar="PIXELS", type=int, help="Side of the square that the network sees."
+)
+@click.option("--grid", metavar="N", type=int, help="Patches along a side of the map, for mil.")
 @click.option("--epochs", metavar="N", type=int, help="Passes over the training images.")
 @click.option("--batch", metavar="N", type=int, help="Images per step.")
 @click.option("--rate", metavar="X", type=float, help="Learning rate.")
@@ -108,7 +112,7 @@ def labels_option(function: Any) -> Any:
     "--boxed-share",
     metavar="P",
     type=SHARE,
-    help="Share of the boxed training images whose boxes are used.",
+    help="Share of the boxed training images whose boxes are used, for mil.",
 )
 @click.option(
     "--stages",
@@ -130,7 +134,7 @@ def labels_option(function: Any) -> Any:
 @click.option(
     "--average",
     is_flag=True,
-    help="Start all models alike, and add the mean of their weights as a model.",
+    help="Start all models from the same weights, and add a model that is the mean of theirs.",
 )
 @click.option(
     "--ensemble",
@@ -255,7 +259,7 @@ def _document(record: Any) -> dict[str, Any]:
 @click.command()
 @click.argument("run", metavar="RUN")
 @click.argument("images", metavar="IMAGES")
-@output_folder_option("Folder for the maps; must be new or empty. Required.")
+@output_folder_option("Folder for maps or boxes; must be new or empty. Required.")
 @labels_option
 @click.option(
     "--part",
@@ -263,7 +267,9 @@ def _document(record: Any) -> dict[str, Any]:
     help="Images of the run to predict. Default: test, or all if IMAGES are others.",
 )
 @click.option("--boxed", is_flag=True, help="Only images whose boxes are known.")
-@click.option("--save-images", is_flag=True, help="Also write the pictures that were looked at.")
+@click.option(
+    "--save-images", is_flag=True, help="Also write the pictures as the networks see them."
+)
 @click.option(
     "--alarms",
     is_flag=True,
@@ -271,7 +277,7 @@ def _document(record: Any) -> dict[str, Any]:
 )
 @device_option
 @jobs_option(THREADS)
-@force_option("Allow a DIR that is not empty; maps in it are replaced.")
+@force_option("Allow a DIR that is not empty; maps and boxes in it are replaced.")
 @output_options
 def predict(run: str, images: str, **options: Any) -> None:
     """Write the maps or boxes of the models of a run, in files that the other verbs read.
@@ -286,7 +292,7 @@ def predict(run: str, images: str, **options: Any) -> None:
     from calipers.training.predict import predict as carry_out
 
     if options["output"] is None:
-        raise UsageError("say where the maps go: -o DIR")
+        raise UsageError("say where maps or boxes go: -o DIR")
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     names = ("labels", "part", "boxed", "alarms", "device", "jobs", "force")
     result = carry_out(

@@ -236,11 +236,15 @@ def train(
     record.save(place)
     trainer = _Trainer(record, frames, split, place, chosen_device, jobs, weights)
     models = []
-    with reproducible(jobs):
-        for k, member in enumerate(members):
-            models.append(trainer.model(member, k, say))
-        if average:
-            models.append(trainer.average(models))
+    try:
+        with reproducible(jobs):
+            for k, member in enumerate(members):
+                models.append(trainer.model(member, k, say))
+            if average:
+                models.append(trainer.average(models))
+    except KeyboardInterrupt as stop:
+        stop.add_note("all whole epochs are stored: add --resume to go on from there")
+        raise
     result = msgspec.structs.replace(record, status="finished", models=models)
     result.save(place)
     names = [member.name for member in members]
