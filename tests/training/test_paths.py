@@ -89,6 +89,8 @@ def test_an_ensemble(pictures, capsys, tmp_path, monkeypatch):
     options = ["--model", "detector", "--ensemble", "endocv2022"]
     (predict,) = follow(capsys, "train", pictures, *options, *QUICK, "-o", "runs")
     (fuse,) = follow(capsys, *predict)
+    # Nobody named patients, so no result speaks of them.
+    assert "patient" not in (tmp_path / "boxes" / "references.json").read_text()
     assert fuse[fuse.index("--recipe") + 1] == fuse[fuse.index("--preset") + 1] == "endocv2022"
     assert "fold-2-heavy" in walk(capsys, [fuse])
     # Of pictures that nobody has labelled there is nothing to evaluate.

@@ -324,16 +324,17 @@ def cohort_of(
     references = []
     for i in rows.tolist():
         boxes = images.boxes[i]
-        references.append(
-            {
-                "image_id": images.ids[i],
-                "boxes": np.zeros((0, 4)) if boxes is None else boxes,
-                "labels": images.box_labels[i],
-                "width": int(frames.sizes[i, 0]),
-                "height": int(frames.sizes[i, 1]),
-                "patient": images.patients[i],
-            }
-        )
+        reference: dict[str, Any] = {
+            "image_id": images.ids[i],
+            "boxes": np.zeros((0, 4)) if boxes is None else boxes,
+            "labels": images.box_labels[i],
+            "width": int(frames.sizes[i, 0]),
+            "height": int(frames.sizes[i, 1]),
+        }
+        # Where nobody names patients, no result should speak of them.
+        if images.patients != images.ids:
+            reference["patient"] = images.patients[i]
+        references.append(reference)
     models = {}
     for name, boxes_per_image in predictions.items():
         entries = []
