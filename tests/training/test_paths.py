@@ -112,6 +112,7 @@ def test_anomalies(capsys, tmp_path, monkeypatch):
     scans = write_anomalies(tmp_path / "scans", n_normal=12, n_strange=2, side=32)
     words = ["train", scans / "normal", "--model", "anomaly", "--method", "ae"]
     (predict,) = follow(capsys, *words, *QUICK, "-o", "runs")
+    assert predict[2] == "IMAGES"
     predict[2] = str(scans / "test")
     (maps,) = follow(capsys, *predict)
     assert maps[:2] == ["maps", "REFERENCES"]

@@ -74,7 +74,7 @@ def test_the_path_of_anomalies(tmp_path, monkeypatch, capsys):
     assert run([*maps[:-2], "--no-ci", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     values = {row["metric"]: row["value"] for row in rows}
-    assert values["AUROC/sample"] > 0.8
+    assert values["AUROC/sample"] > 0.7
 
 
 # A detector is trained in full: two minutes of one core.

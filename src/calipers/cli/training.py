@@ -210,9 +210,11 @@ def train(data: str, **options: Any) -> None:
 
 def _predict_words(record: Any, data: str, options: dict[str, Any]) -> list[str]:
     """Return the command that uses the models."""
+    model = model_of(record.plan)
     labels = [] if options["labels"] is None else ["--labels", options["labels"]]
-    output = model_of(record.plan).output
-    return ["predict", str(options["output"]), data, *labels, "-o", output]
+    # What is not normal is on other images than those that were learnt from.
+    images = data if labels or model.needs_labels else "IMAGES"
+    return ["predict", str(options["output"]), images, *labels, "-o", model.output]
 
 
 def _command(words: list[str]) -> str:
