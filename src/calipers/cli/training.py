@@ -245,7 +245,7 @@ def _warn_of_size(narrator: Narrator, plan: Any, device: str) -> None:
         small = model_of(plan).small_plan
         narrator.warn(
             [
-                f"the plan {plan.name} is meant for a GPU and this will take very long; --plan "
+                f"the plan {plan.name} is meant for a GPU, and takes very long without one; --plan "
                 f"{small} trains a small network in minutes"
             ]
         )
