@@ -244,6 +244,31 @@ def test_a_backbone_that_stays_as_it_is_needs_no_training(tmp_path) -> None:
     assert run([str(word) for word in words]) == 0
 
 
+@pytest.mark.parametrize("place", ["fit_statistics", "fit_calibration"])
+def test_a_kill_between_the_last_epoch_and_the_calibration_loses_nothing(
+    place, tmp_path, monkeypatch
+) -> None:
+    root = write_anomalies(tmp_path, n_normal=8, n_strange=1, side=16)
+    words = ["train", str(root / "normal"), "--model", "anomaly", "--method", "padim", *SHORT, "-q"]
+    assert run([*words, "-o", str(root / "whole")]) == 0
+
+    def dying(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(anomaly, place, dying)
+    assert run([*words, "-o", str(root / "killed")]) == 130
+    monkeypatch.undo()
+    assert not (root / "killed" / "subset-1" / "weights.pt").exists()
+    assert run([*words, "-o", str(root / "killed"), "--resume"]) == 0
+    states = []
+    for folder in ("whole", "killed"):
+        path = root / folder / "subset-1" / "weights.pt"
+        states.append(torch.load(path, weights_only=True)["network"])
+    first, second = states
+    assert bool(torch.isfinite(first["rare"]))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
 def test_every_shipped_plan_builds_its_network() -> None:
     own = [plan for plan in plans().values() if plan.model == "anomaly"]
     assert {plan.method for plan in own} == set(anomaly.METHODS)

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.training.datasets.canvases import Canvases, open_canvases, read_idx
+from calipers.training.datasets.canvases import (
+    Canvases,
+    open_canvases,
+    read_idx,
+    write_canvases,
+)
 from calipers.training.datasets.frames import frame_of, prepare, scaled, statistics
 from calipers.training.datasets.training_images import open_images
 from training import layouts
@@ -160,6 +165,22 @@ def test_canvases_of_digits_need_no_file():
         open_canvases("digits", Canvases(target="x"))
     with pytest.raises(cal.UsageError, match="has labels already"):
         open_images("digits", "labels.csv")
+
+
+def test_canvases_as_a_folder_of_pictures(tmp_path):
+    folder = write_canvases(tmp_path / "made", n=6, side=40, classes=("3", "1"), seed=2)
+    images = open_images(str(folder))
+    assert images.classes == ("3", "1")
+    assert images.ids[5] == "canvas-0005.png"
+    # The folder shows what the canvases show.
+    settings = Canvases(n_train=6, n_test=0, target="3", side=40, glyph=8, seed=2)
+    drawn = open_images("digits", canvases=settings).with_classes(("3", "1"))
+    np.testing.assert_array_equal(images.findings, drawn.findings)
+    for i in range(6):
+        np.testing.assert_array_equal(images.picture(i), drawn.picture(i))
+        np.testing.assert_array_equal(images.boxes[i], drawn.boxes[i])
+    labelled = open_images(str(folder / "pictures"), str(folder / "labels.csv"))
+    np.testing.assert_array_equal(labelled.positive, images.findings[:, 0])
 
 
 def test_broken_idx_files(tmp_path):

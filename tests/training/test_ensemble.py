@@ -139,7 +139,9 @@ def test_images_without_boxes_teach_no_detector(tmp_path, capsys):
     rows = [{"image": "im0", "label": 1, **box}, {"image": "im1", "label": 0, **dict.fromkeys(box)}]
     rows.append({"image": "im2", "label": 1, **dict.fromkeys(box)})
     images = open_images(str(tmp_path / "pictures"), str(layouts.table(table, rows)))
-    assert model_of(TrainingPlan.load("endocv2022")).usable(images).ids == ("im0", "im1")
+    usable = model_of(TrainingPlan.load("endocv2022")).usable(images)
+    assert usable.ids == ("im0", "im1")
+    assert "1 of 3 images show something without a box" in usable.notes[-1]
 
 
 @pytest.mark.parametrize(

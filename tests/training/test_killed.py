@@ -11,33 +11,61 @@ from pathlib import Path
 
 import pytest
 
+from calipers.synthetic.anomalies import write_anomalies
 from training.needs import NEEDS_TORCH
 
 torch = pytest.importorskip("torch", reason=NEEDS_TORCH)
 
-DATA = ("digits", "--canvases", "60", "--side", "32", "--grid", "8", "--device", "cpu")
-COMMAND = [sys.executable, "-m", "calipers", "train", *DATA, "--epochs", "12", "--subsets", "2"]
+TRAIN = [sys.executable, "-m", "calipers", "train"]
+CANVASES = ("digits", "--canvases", "60", "--side", "32", "--device", "cpu")
+# Kind -> its options, the models of the run, and the one that is being trained when it is killed.
+RUNS = {
+    "mil": (
+        [*CANVASES, "--grid", "8", "--epochs", "12", "--subsets", "2"],
+        ("subset-1", "subset-2"),
+        "subset-1",
+    ),
+    "two stages": (
+        [*CANVASES, "--grid", "8", "--epochs", "12", "--subsets", "1", "--stages", "2"],
+        ("subset-1/stage-1", "subset-1"),
+        "subset-1",
+    ),
+    "ensemble": (
+        [*CANVASES, "--ensemble", "endocv2022", "--epochs", "4", "--batch", "8"],
+        ("fold-1-light", "fold-1-heavy", "fold-2-light", "fold-2-heavy"),
+        "fold-1-heavy",
+    ),
+    "anomaly": (
+        ["scans/normal", "--model", "anomaly", "--method", "fpi", "--side", "16", "--epochs", "12"],
+        ("subset-1",),
+        "subset-1",
+    ),
+}
 
 
-# Four processes that each import PyTorch.
+# Three processes each that import PyTorch.
 @pytest.mark.slow
-def test_sigkill(tmp_path):
-    subprocess.run([*COMMAND, "-o", "whole"], cwd=tmp_path, check=True, capture_output=True)
+@pytest.mark.parametrize("kind", RUNS)
+def test_sigkill(tmp_path, kind):
+    options, models, last = RUNS[kind]
+    write_anomalies(tmp_path / "scans", n_normal=12, n_strange=1, side=16)
+    command = [*TRAIN, *options]
+    subprocess.run([*command, "-o", "whole"], cwd=tmp_path, check=True, capture_output=True)
     process = subprocess.Popen(
-        [*COMMAND, "-o", "killed"],
+        [*command, "-o", "killed"],
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    checkpoint = tmp_path / "killed" / "subset-1" / "checkpoint.pt"
+    checkpoint = tmp_path / "killed" / last / "checkpoint.pt"
     while process.poll() is None and not checkpoint.exists():
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert json.loads((tmp_path / "killed" / "run.json").read_text())["status"] == "running"
-    resumed = [*COMMAND, "-o", "killed", "--resume"]
+    resumed = [*command, "-o", "killed", "--resume"]
     subprocess.run(resumed, cwd=tmp_path, check=True, capture_output=True)
-    for name in ("subset-1", "subset-2"):
+    for name in models:
         states = []
         for folder in ("whole", "killed"):
             path: Path = tmp_path / folder / name / "weights.pt"

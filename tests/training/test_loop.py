@@ -84,6 +84,17 @@ def test_a_killed_training_ends_with_the_same_weights(tmp_path, options, stop_at
     assert not (tmp_path / "killed" / CHECKPOINT).exists()
 
 
+def test_what_concludes_a_training_is_part_of_the_weights(tmp_path):
+    task = Line()
+    task.network.register_buffer("level", torch.tensor(torch.nan))
+
+    def conclude():
+        task.network.level.fill_(7.0)
+
+    fit(task, PLAN, np.arange(50), tmp_path, identity="one", seed=0, conclude=conclude)
+    assert weights(tmp_path)["level"] == 7.0
+
+
 def test_it_learns_and_says_so(tmp_path):
     steps = []
     task = Line()

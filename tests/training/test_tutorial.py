@@ -61,15 +61,49 @@ def test_the_path_of_several_classes(tmp_path, monkeypatch, capsys):
     assert values["RoDeO"] > 0.4
 
 
+@pytest.mark.slow
+def test_the_path_of_anomalies(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    block = re.search(r"^```py\n(from calipers.synthetic.*?)^```$", PAGE.read_text(), re.S | re.M)
+    exec(block[1], {})
+    train, predict, maps = commands()[7:10]
+    assert run(train) == 0
+    assert run(predict) == 0
+    capsys.readouterr()
+    assert maps[-2:] == ["-o", "results"]
+    assert run([*maps[:-2], "--no-ci", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    values = {row["metric"]: row["value"] for row in rows}
+    assert values["AUROC/sample"] > 0.7
+
+
+# A detector is trained in full: two minutes of one core.
+@pytest.mark.slow
+def test_the_path_of_monitors(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    train, predict, monitor = commands()[10:13]
+    assert run(train) == 0
+    record = json.loads(Path("runs/run.json").read_text())
+    assert record["models"][0]["test"] > 0.8
+    assert run(predict) == 0
+    capsys.readouterr()
+    assert monitor[-2:] == ["-o", "monitor"]
+    assert run([*monitor[:-2], "--no-ci", "--json"]) == 0
+    assert "picture-mahalanobis" in capsys.readouterr().out
+
+
 def test_the_page_names_what_exists():
     from calipers.training.training_plan import plans
 
     text = PAGE.read_text(encoding="utf-8")
-    for name in re.findall(r"`((?:xray|mura|voc|canvases|chexnet|endocv)[a-z0-9.-]*)`", text):
+    for name in re.findall(
+        r"`((?:xray|mura|voc|canvases|pictures|chexnet|endocv)[a-z0-9.-]*)`", text
+    ):
         assert name in plans()
     verbs = [words[0] for words in commands()]
     assert verbs[:3] == ["train", "predict", "stability"]
     assert verbs[3:7] == ["train", "predict", "boxes", "evaluate"]
+    assert verbs[7:] == ["train", "predict", "maps", "train", "predict", "monitor"]
 
 
 def test_the_plan_of_the_page_is_valid():

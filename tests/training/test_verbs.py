@@ -158,7 +158,9 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(trained, capsys, tmp_p
         return original(*arguments)
 
     monkeypatch.setattr(loop, "_step", dying)
-    assert call(capsys, *words)[0] == 130
+    code, _, err = call(capsys, *words)
+    assert code == 130
+    assert "add --resume to go on" in err
     monkeypatch.undo()
     code, _, err = call(capsys, *words)
     assert code == 2
@@ -195,6 +197,18 @@ def test_digits_need_no_data(capsys, tmp_path):
     assert code == 0
     document = json.loads(out)
     assert (document["part"], document["images"], document["positive"]) == ("test", 20, 10)
+
+
+@pytest.mark.parametrize("model", ["chexnet", "detector"])
+def test_a_plan_for_a_gpu_is_called_that_before_anything_else(model, capsys, tmp_path):
+    words = ["train", tmp_path / "gone", "--model", model, "--device", "cpu", "-o", tmp_path / "r"]
+    code, _, err = call(capsys, *words)
+    assert code == 2
+    assert err.startswith("note: the plan ")
+    small = f"--plan pictures-{model}"
+    assert small in err
+    assert "note" not in call(capsys, *words, *small.split())[2]
+    assert "note" not in call(capsys, *words, "--side", "64")[2]
 
 
 REFUSED = {

@@ -8,6 +8,7 @@ options, prints, and says what to do next.
 from __future__ import annotations
 
 import json
+import shlex
 from importlib.util import find_spec
 from typing import Any
 
@@ -39,6 +40,7 @@ OF_PLAN = (
     "method",
     "dimensions",
 )
+LARGE = 128  # pixels of a side, from which published networks are slow without a GPU
 METHODS = ("ae", "vae", "denoising", "padim", "distillation", "fpi")
 DEVICES = click.Choice(["auto", "cpu", "cuda", "mps"])
 SHARE = click.FloatRange(0, 1)
@@ -71,8 +73,8 @@ def labels_option(function: Any) -> Any:
 @click.option(
     "--plan",
     metavar="NAME|FILE",
-    help="canvases (default), canvases-detector, chexnet, endocv2022, anomaly-fpi, xray-..., or a "
-    "TOML file.",
+    help="All settings: pictures, pictures-detector, chexnet, endocv2022, anomaly-fpi, xray-..., "
+    "or a TOML file. Default: the usual plan of the model for such data.",
 )
 @click.option(
     "--subsets",
@@ -84,9 +86,11 @@ def labels_option(function: Any) -> Any:
     "--fold",
     metavar="K",
     type=click.IntRange(1, 5),
-    help="Test on this one of 5 folds instead of on a fifth of the patients.",
+    help="Test on fold K of 5, instead of on a fifth of the patients.",
 )
-@click.option("--backbone", type=click.Choice(BACKBONES), help="Instead of that of the plan.")
+@click.option(
+    "--backbone", type=click.Choice(BACKBONES), help="Backbone, instead of that of the plan."
+)
 @click.option(
     "--weights",
     metavar="FILE",
@@ -97,8 +101,10 @@ def labels_option(function: Any) -> Any:
     metavar="NAME",
     help="noisy-or, noisy-or:0.98, max, mean, lse:10, top-k:8, region:3 or attention.",
 )
-@click.option("--side", metavar="PIXELS", type=int, help="Side of the square that is looked at.")
-@click.option("--grid", metavar="N", type=int, help="Instances along a side.")
+@click.option(
+    "--side", metavar="PIXELS", type=int, help="Side of the square that the network sees."
+)
+@click.option("--grid", metavar="N", type=int, help="Patches along a side of the map, for mil.")
 @click.option("--epochs", metavar="N", type=int, help="Passes over the training images.")
 @click.option("--batch", metavar="N", type=int, help="Images per step.")
 @click.option("--rate", metavar="X", type=float, help="Learning rate.")
@@ -106,7 +112,7 @@ def labels_option(function: Any) -> Any:
     "--boxed-share",
     metavar="P",
     type=SHARE,
-    help="Share of the boxed training images whose boxes are used.",
+    help="Share of the boxed training images whose boxes are used, for mil.",
 )
 @click.option(
     "--stages",
@@ -128,7 +134,7 @@ def labels_option(function: Any) -> Any:
 @click.option(
     "--average",
     is_flag=True,
-    help="Start all models alike, and add the mean of their weights as a model.",
+    help="Start all models from the same weights, and add a model that is the mean of theirs.",
 )
 @click.option(
     "--ensemble",
@@ -183,6 +189,7 @@ def train(data: str, **options: Any) -> None:
             n_train=n, n_test=max(20, n // 5), target=target, side=plan.side, seed=options["seed"]
         )
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    _warn_of_size(narrator, plan, options["device"])
     names = ("labels", "target", "subsets", "seed", "fold", "weights", "average", "device")
     record = carry_out(
         data,
@@ -198,14 +205,21 @@ def train(data: str, **options: Any) -> None:
         return
     print_tables(run_tables(record))
     narrator.say(f"written: {options['output']}, with the curves in training.html")
-    narrator.say(f"next: {_predict_command(record, data, options)}")
+    narrator.say(f"next: {_command(_predict_words(record, data, options))}")
 
 
-def _predict_command(record: Any, data: str, options: dict[str, Any]) -> str:
+def _predict_words(record: Any, data: str, options: dict[str, Any]) -> list[str]:
     """Return the command that uses the models."""
-    labels = "" if options["labels"] is None else f" --labels {options['labels']}"
-    out = model_of(record.plan).output
-    return f"calipers predict {options['output']} {data}{labels} -o {out}"
+    model = model_of(record.plan)
+    labels = [] if options["labels"] is None else ["--labels", options["labels"]]
+    # What is not normal is on other images than those that were learnt from.
+    images = data if labels or model.needs_labels else "IMAGES"
+    return ["predict", str(options["output"]), images, *labels, "-o", model.output]
+
+
+def _command(words: list[str]) -> str:
+    """Return a command as it is typed in a shell."""
+    return shlex.join(["calipers", *words])
 
 
 def _plan_name(data: str, options: dict[str, Any]) -> str:
@@ -223,6 +237,20 @@ def _plan_name(data: str, options: dict[str, Any]) -> str:
     return for_canvases if is_drawn else for_pictures
 
 
+def _warn_of_size(narrator: Narrator, plan: Any, device: str) -> None:
+    """Say before hours are spent that a published plan is meant for a GPU."""
+    from calipers.training.loop import device_named
+
+    if plan.source and plan.side >= LARGE and device_named(device).type == "cpu":
+        small = model_of(plan).small_plan
+        narrator.warn(
+            [
+                f"the plan {plan.name} is meant for a GPU, and takes very long without one; --plan "
+                f"{small} trains a small network in minutes"
+            ]
+        )
+
+
 def _document(record: Any) -> dict[str, Any]:
     import msgspec
 
@@ -233,7 +261,7 @@ def _document(record: Any) -> dict[str, Any]:
 @click.command()
 @click.argument("run", metavar="RUN")
 @click.argument("images", metavar="IMAGES")
-@output_folder_option("Folder for the maps; must be new or empty. Required.")
+@output_folder_option("Folder for maps or boxes; must be new or empty. Required.")
 @labels_option
 @click.option(
     "--part",
@@ -241,7 +269,9 @@ def _document(record: Any) -> dict[str, Any]:
     help="Images of the run to predict. Default: test, or all if IMAGES are others.",
 )
 @click.option("--boxed", is_flag=True, help="Only images whose boxes are known.")
-@click.option("--save-images", is_flag=True, help="Also write the pictures that were looked at.")
+@click.option(
+    "--save-images", is_flag=True, help="Also write the pictures as the networks see them."
+)
 @click.option(
     "--alarms",
     is_flag=True,
@@ -249,7 +279,7 @@ def _document(record: Any) -> dict[str, Any]:
 )
 @device_option
 @jobs_option(THREADS)
-@force_option("Allow a DIR that is not empty; maps in it are replaced.")
+@force_option("Allow a DIR that is not empty; maps and boxes in it are replaced.")
 @output_options
 def predict(run: str, images: str, **options: Any) -> None:
     """Write the maps or boxes of the models of a run, in files that the other verbs read.
@@ -264,7 +294,7 @@ def predict(run: str, images: str, **options: Any) -> None:
     from calipers.training.predict import predict as carry_out
 
     if options["output"] is None:
-        raise UsageError("say where the maps go: -o DIR")
+        raise UsageError("say where maps or boxes go: -o DIR")
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     names = ("labels", "part", "boxed", "alarms", "device", "jobs", "force")
     result = carry_out(
@@ -284,8 +314,8 @@ def predict(run: str, images: str, **options: Any) -> None:
     what = f"{result.kind.capitalize()} of {', '.join(result.models)}"
     click.echo(f"{what} on {which} images: {result.n_images}{kinds}")
     narrator.say(f"written: {options['output']}")
-    if result.next_command():
-        narrator.say(f"next: {result.next_command()}")
+    for introduction, words in zip(("next", "then"), result.next_commands()):
+        narrator.say(f"{introduction}: {_command(words)}")
 
 
 def _warn(narrator: Narrator, notes: Any, broken: list[dict[str, str]]) -> None:

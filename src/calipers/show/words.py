@@ -241,8 +241,8 @@ REASONS = {
     "no_predictions": "there are no predictions of that kind",
     "no_objects": "there are neither references nor predictions of that kind",
     "single_class": "the cohort has one class only",
-    "no_positives": "nothing of that kind is positive: no prediction is a hit",
-    "single_category": "all images are of one category, with references or without",
+    "no_positives": "nothing is positive: no prediction is a hit, or no place is marked",
+    "single_category": "all are of one category: there is nothing to tell apart",
     "no_sequences": "the images have no column sequence",
     "no_frame_rate": "the frame rate is unknown: give --fps, or a column fps",
 }

@@ -46,7 +46,7 @@ from calipers.training.datasets.training_images import TrainingImages
 from calipers.training.loop import LOG, WEIGHTS, Epoch, History, in_batches, write_weights
 from calipers.training.members import Member
 from calipers.training.mil import bag_auc
-from calipers.training.models import LearningModel
+from calipers.training.models import LearningModel, PredictedMaps
 from calipers.training.training_plan import TrainingPlan
 
 WIDTHS = (16, 32, 64)  # channels of the encoder, from fine to coarse
@@ -435,8 +435,8 @@ def scores_of(
         raise InputError(
             "a calibrated network",
             rule="checkpoint",
-            value="weights of a training that was stopped at its very end",
-            hint="delete its weights.pt, and continue with --resume",
+            value="weights that were never calibrated",
+            hint="train the model again",
         )
     network.eval()
     maps = []
@@ -461,6 +461,7 @@ class AnomalyModel(LearningModel):
     measure_name = "AUC"
     output = "maps"
     usual_plans = ("anomaly", "anomaly")
+    small_plan = "anomaly"
     many_classes = True
     needs_labels = False
     usual_subsets = 1
@@ -524,18 +525,20 @@ class AnomalyModel(LearningModel):
         threads: int,
         progress: Any,
     ) -> History:
-        """Train, then fit statistics and calibrate, on images that were not trained on if any."""
+        """Train; a backbone that stays as it is has nothing to learn but its statistics."""
         if any(parameter.requires_grad for parameter in task.network.parameters()):
             options = {"identity": identity, "threads": threads, "progress": progress}
-            history = super().fit(task, member, folder, **options)
-        else:
-            history = _nothing_to_train(folder, member.plan)
+            return super().fit(task, member, folder, **options)
+        history = _nothing_to_train(folder, member.plan)
         task.network.eval()
+        self.conclude(task, member)
+        write_weights(folder / WEIGHTS, {"network": task.network.state_dict()}, identity)
+        return history
+
+    def conclude(self, task: Any, member: Member) -> None:
+        """Fit statistics, and calibrate on images that were not trained on if there are any."""
         fit_statistics(task, member.rows)
         fit_calibration(task, member.validation if len(member.validation) else member.rows)
-        content = {"network": task.network.state_dict()}
-        write_weights(folder / WEIGHTS, content, identity)
-        return history
 
     def measure(
         self, network: Any, frames: Frames, rows: I64, plan: TrainingPlan, device: torch.device
@@ -566,11 +569,10 @@ class AnomalyModel(LearningModel):
 
         write_anomaly_maps(stage, frames, outputs)
 
-    def next_command(
-        self, folder: Path, names: Sequence[str], classes: Sequence[str], *, labelled: bool
-    ) -> str:
+    def next_commands(self, prediction: PredictedMaps) -> list[list[str]]:
         """Return the command that evaluates the maps; the references are the user's."""
-        return "calipers maps REFERENCES " + " ".join(f"{name}={folder / name}" for name in names)
+        models = [f"{name}={prediction.folder / name}" for name in prediction.models]
+        return [["maps", "REFERENCES", *models, "-o", "results"]]
 
 
 def _nothing_to_train(folder: Path, plan: TrainingPlan) -> History:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +38,7 @@ from calipers.training.datasets.training_images import TrainingImages
 from calipers.training.loop import in_batches
 from calipers.training.members import Member
 from calipers.training.mil import bag_auc
-from calipers.training.models import LearningModel
+from calipers.training.models import REFERENCES_FILE, LearningModel, PredictedMaps
 from calipers.training.prediction_files import npy_bytes, write_references
 from calipers.training.training_plan import TrainingPlan
 
@@ -200,6 +199,7 @@ class ChexnetModel(LearningModel):
     measure_name = "AUC"
     output = "maps"
     usual_plans = ("canvases-chexnet", "chexnet")
+    small_plan = "pictures-chexnet"
     many_classes = True
     keeps_boxed = False
     augmentations = ("none", "jitter-blur")
@@ -271,15 +271,16 @@ class ChexnetModel(LearningModel):
         if frames.images.classes and all(own is not None for own in frames.images.boxes):
             write_references(stage, frames)
 
-    def next_command(
-        self, folder: Path, names: Sequence[str], classes: Sequence[str], *, labelled: bool
-    ) -> str:
-        """Return the command that makes boxes of the maps of the first model."""
-        labels = quote(",".join(classes))
-        options = (
-            f"--pattern '{{image}}' --classes {labels} --sizes {folder / 'sizes.csv'} --keep-best"
-        )
-        return f"calipers boxes {folder / names[0]} {options} -o {names[0]}.json"
+    def next_commands(self, prediction: PredictedMaps) -> list[list[str]]:
+        """Return the commands that make boxes of the maps of the first model, and judge them."""
+        folder, name = prediction.folder, prediction.models[0]
+        words = ["boxes", str(folder / name), "--pattern", "{image}", "--classes"]
+        words += [",".join(prediction.classes), "--sizes", str(folder / "sizes.csv")]
+        commands = [[*words, "--keep-best", "-o", f"{name}.json"]]
+        if (folder / REFERENCES_FILE).exists():
+            words = ["evaluate", str(folder / REFERENCES_FILE), f"{name}.json", "--preset", "rodeo"]
+            commands.append([*words, "-o", "rodeo"])
+        return commands
 
 
 def _file_names(ids: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,12 +29,13 @@ from calipers.data.cohort import Cohort
 from calipers.errors import InputError
 from calipers.evaluation.evaluate import average_precision
 from calipers.fusion.pool import nms
+from calipers.show.words import count_text
 from calipers.training.datasets.augment import BoxedFrame, augmented
 from calipers.training.datasets.frames import Frames, scaled
 from calipers.training.datasets.training_images import TrainingImages
 from calipers.training.loop import in_batches
 from calipers.training.members import Member
-from calipers.training.models import AVERAGE, LearningModel
+from calipers.training.models import AVERAGE, REFERENCES_FILE, LearningModel, PredictedMaps
 from calipers.training.training_plan import TrainingPlan
 
 STEM = (0.25, 0.5, 0.75)  # channels before the pyramid, as shares of its width
@@ -322,16 +324,17 @@ def cohort_of(
     references = []
     for i in rows.tolist():
         boxes = images.boxes[i]
-        references.append(
-            {
-                "image_id": images.ids[i],
-                "boxes": np.zeros((0, 4)) if boxes is None else boxes,
-                "labels": images.box_labels[i],
-                "width": int(frames.sizes[i, 0]),
-                "height": int(frames.sizes[i, 1]),
-                "patient": images.patients[i],
-            }
-        )
+        reference: dict[str, Any] = {
+            "image_id": images.ids[i],
+            "boxes": np.zeros((0, 4)) if boxes is None else boxes,
+            "labels": images.box_labels[i],
+            "width": int(frames.sizes[i, 0]),
+            "height": int(frames.sizes[i, 1]),
+        }
+        # Where nobody names patients, no result should speak of them.
+        if images.patients != images.ids:
+            reference["patient"] = images.patients[i]
+        references.append(reference)
     models = {}
     for name, boxes_per_image in predictions.items():
         entries = []
@@ -359,6 +362,7 @@ class DetectorModel(LearningModel):
     measure_name = "AP50"
     output = "boxes"
     usual_plans = ("canvases-detector", "endocv2022")
+    small_plan = "pictures-detector"
     many_classes = True
     sees_all_boxes = True
     keeps_boxed = False
@@ -379,7 +383,13 @@ class DetectorModel(LearningModel):
                 hint="a detector learns from boxes; give --labels with x0, y0, x1, y1, or "
                 "--model mil",
             )
-        return images if len(rows) == len(images) else images.take(np.array(rows, np.int64))
+        if len(rows) == len(images):
+            return images
+        note = (
+            f"{len(images) - len(rows)} of {count_text('image', len(images))} show something "
+            "without a box around it; a detector would learn to miss it, so they are left out"
+        )
+        return replace(images.take(np.array(rows, np.int64)), notes=(*images.notes, note))
 
     def network(
         self, plan: TrainingPlan, channels: int, classes: Sequence[str], weights: str | None = None
@@ -435,15 +445,28 @@ class DetectorModel(LearningModel):
         every = np.arange(len(frames))
         return alarms_of(inspect_images(network, frames, every, plan.batch, device), fit)
 
-    def next_command(
-        self, folder: Path, names: Sequence[str], classes: Sequence[str], *, labelled: bool
-    ) -> str:
-        """Return the command that evaluates one model, or fuses several."""
-        files = " ".join(f"{name}={folder / name}.json" for name in names if name != AVERAGE)
-        references = folder / "references.json"
+    def next_commands(self, prediction: PredictedMaps) -> list[list[str]]:
+        """Return the command that evaluates one model or its monitors, or fuses several."""
+        folder = prediction.folder
+        references = str(folder / REFERENCES_FILE)
+        names = [name for name in prediction.models if name != AVERAGE]
+        files = [f"{name}={folder / name}.json" for name in names]
+        if prediction.alarms and prediction.labelled:
+            words = ["monitor", references, files[0], "--alarm"]
+            words += [str(folder / f"{names[0]}-alarms.csv"), "--classes", "present"]
+            return [[*words, "--score-cut", "0.4", "--tau", "0.8", "-o", "monitor"]]
         if len(names) == 1:
-            return f"calipers evaluate {references} {files}"
-        return f"calipers fuse {references} {files} -o fused.json --evaluate"
+            words = ["evaluate", references, *files, "-o", "evaluation"]
+            return [words] if prediction.labelled else []
+        words = ["fuse", references, *files]
+        if prediction.ensemble is not None:
+            words += ["--recipe", prediction.ensemble]
+        if not prediction.labelled:
+            return [[*words, "-o", "fused.json"]]
+        words += ["--evaluate"]
+        if prediction.ensemble is not None:
+            words += ["--preset", prediction.ensemble]
+        return [[*words, "-o", "ensemble"]]
 
 
 MODEL = DetectorModel()

@@ -98,6 +98,7 @@ def fit(
     seed: int,
     threads: int = 1,
     progress: Progress | None = None,
+    conclude: Callable[[], None] | None = None,
 ) -> History:
     """Train a network, or finish a training that was interrupted.
 
@@ -109,6 +110,9 @@ def fit(
         What makes this training different from others: a checkpoint of another one is refused.
     progress
         Called with (batches done, batches in all).
+    conclude
+        Called when the network has its last weights, before ``weights.pt`` is written: what it adds
+        to the network is part of the file, or there is no file.
     """
     n_batches = math.ceil(len(rows) / plan.batch)
     total = plan.epochs * n_batches
@@ -139,6 +143,9 @@ def fit(
             state.add(Epoch(epoch + 1, loss / n_seen, rate, seconds, validation), patience)
             if state.finished(patience):
                 break
+        state.take_best()
+        if conclude is not None:
+            conclude()
     return state.finish()
 
 
@@ -245,11 +252,14 @@ class _Progress:
         """Return whether no epoch was better for too long."""
         return bool(patience) and len(self.epochs) - self.best >= patience
 
-    def finish(self) -> History:
-        """Write the weights, and leave the network with them."""
+    def take_best(self) -> None:
+        """Leave the network with the weights that are stored."""
         self.network.load_state_dict(self.best_weights)
         self.network.eval()
-        write_weights(self.folder / WEIGHTS, {"network": self.best_weights}, self.identity)
+
+    def finish(self) -> History:
+        """Write the weights; the checkpoint has done its duty."""
+        write_weights(self.folder / WEIGHTS, {"network": self.network.state_dict()}, self.identity)
         self._write_log()
         (self.folder / CHECKPOINT).unlink(missing_ok=True)
         return self._history()

@@ -41,7 +41,7 @@ from calipers.training.loop import (
     reproducible,
 )
 from calipers.training.members import Member
-from calipers.training.models import AVERAGE, LearningModel
+from calipers.training.models import AVERAGE, LearningModel, PredictedMaps
 from calipers.training.pooling import BagPooling, LogProbability
 from calipers.training.prediction_files import write_maps
 from calipers.training.training_plan import TrainingPlan
@@ -208,7 +208,8 @@ class MilModel(LearningModel):
     name = "mil"
     measure_name = "AUC"
     output = "maps"
-    usual_plans = ("canvases", "canvases")
+    usual_plans = ("canvases", "pictures")
+    small_plan = "pictures"
     takes_weights = True
     takes_stages = True
 
@@ -285,18 +286,19 @@ class MilModel(LearningModel):
         """Write maps, scores and labels as bags."""
         write_maps(stage, frames, outputs)
 
-    def next_command(
-        self, folder: Path, names: Sequence[str], classes: Sequence[str], *, labelled: bool
-    ) -> str:
+    def next_commands(self, prediction: PredictedMaps) -> list[list[str]]:
         """Return the command that compares the models."""
-        models = [name for name in names if name != AVERAGE]
+        models = [name for name in prediction.models if name != AVERAGE]
         if len(models) < TWO_KINDS:
-            return ""
-        files = " ".join(str(folder / f"{name}.npz") for name in models)
-        command = f"calipers stability {files}"
-        if labelled:
-            command += f" --labels {folder / 'labels.csv'}"
-        return f"{command} --scores {folder / 'scores.csv'}"
+            return []
+        folder = prediction.folder
+        words = ["stability", *(str(folder / f"{name}.npz") for name in models)]
+        if prediction.labelled:
+            words += ["--labels", str(folder / "labels.csv")]
+        words += ["--scores", str(folder / "scores.csv")]
+        if prediction.pictures:
+            words += ["--images", str(folder / "images")]
+        return [[*words, "-o", "stability"]]
 
 
 MODEL = MilModel()

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from calipers import __version__
 from calipers.arrays import I64
-from calipers.errors import UsageError, did_you_mean
+from calipers.errors import InputError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +34,52 @@ if TYPE_CHECKING:
 
 # Name of a model -> module of calipers.training that has it as MODEL.
 MODULES = {"mil": "mil", "chexnet": "chexnet", "detector": "detector", "anomaly": "anomaly"}
+REFERENCES_FILE = "references.json"  # what is known about predicted images, for `evaluate`
+PREDICTIONS_SCHEMA = "calipers.predictions/1"
 AVERAGE = "average"  # the model that is the mean of the weights of the others
+
+
+@dataclass(frozen=True)
+class PredictedMaps:
+    """What was predicted, and where it is."""
+
+    folder: Path
+    model: str
+    kind: str  # "maps" or "boxes"
+    models: tuple[str, ...]
+    classes: tuple[str, ...]
+    part: str
+    n_images: int
+    n_positive: int | None  # None without labels
+    broken: tuple[InputError, ...]
+    notes: tuple[str, ...]
+    ensemble: str | None = None  # whose members the models are
+    alarms: bool = False  # whether there are tables of alarms
+    pictures: bool = False  # whether there is a folder of pictures
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of ``predictions.json``."""
+        return {
+            "schema": PREDICTIONS_SCHEMA,
+            "calipers": __version__,
+            "kind": self.kind,
+            "models": list(self.models),
+            "classes": list(self.classes),
+            "part": self.part,
+            "images": self.n_images,
+            "positive": self.n_positive,
+            "broken": [error.as_dict() for error in self.broken],
+            "notes": list(self.notes),
+        }
+
+    @property
+    def labelled(self) -> bool:
+        """Whether it is known what the images show."""
+        return self.n_positive is not None
+
+    def next_commands(self) -> list[list[str]]:
+        """Return the commands that measure what was predicted, as words after ``calipers``."""
+        return model_named(self.model).next_commands(self)
 
 
 class LearningModel(ABC):
@@ -46,6 +93,7 @@ class LearningModel(ABC):
     measure_name: ClassVar[str]  # of what `measure` returns, for tables and figures
     output: ClassVar[Literal["maps", "boxes"]]  # what `predict` writes
     usual_plans: ClassVar[tuple[str, str]]  # for canvases, and for pictures
+    small_plan: ClassVar[str]  # for pictures where there is no GPU
     # Whether the model finds several classes at once; otherwise one is chosen by --target.
     many_classes: ClassVar[bool] = False
     usual_subsets: ClassVar[int] = 5  # models of a run, unless the user says how many
@@ -130,7 +178,12 @@ class LearningModel(ABC):
             seed=member.seed,
             threads=threads,
             progress=progress,
+            conclude=lambda: self.conclude(task, member),
         )
+
+    def conclude(self, task: Any, member: Member) -> None:
+        """Fit what a trained network needs beside its weights, before these are stored."""
+        return  # most networks need nothing
 
     @abstractmethod
     def measure(
@@ -164,11 +217,9 @@ class LearningModel(ABC):
         """
         return {}
 
-    def next_command(
-        self, folder: Path, names: Sequence[str], classes: Sequence[str], *, labelled: bool
-    ) -> str:
-        """Return the command that measures what was written, or ""."""
-        return ""
+    def next_commands(self, prediction: PredictedMaps) -> list[list[str]]:
+        """Return the commands that measure what was written, as words after ``calipers``."""
+        return []
 
 
 def model_of(plan: TrainingPlan) -> LearningModel:

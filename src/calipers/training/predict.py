@@ -20,13 +20,11 @@ are.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from calipers import __version__
 from calipers.arrays import I64
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.results.files import check_folder, staged_folder, write_atomically
@@ -34,51 +32,12 @@ from calipers.training.datasets.canvases import Canvases
 from calipers.training.datasets.frames import Frames
 from calipers.training.datasets.training_images import DIGITS, TrainingImages
 from calipers.training.loop import WEIGHTS, device_named, read_weights, reproducible
-from calipers.training.models import model_named, model_of
+from calipers.training.models import PredictedMaps, model_of
 from calipers.training.prediction_files import save_images, write_alarms
 from calipers.training.train import RUN, ModelRecord, Progress, RunRecord
 
 PARTS = ("test", "validation", "train", "all")
 PREDICTIONS = "predictions.json"
-PREDICTIONS_SCHEMA = "calipers.predictions/1"
-
-
-@dataclass(frozen=True)
-class PredictedMaps:
-    """What was predicted, and where it is."""
-
-    folder: Path
-    model: str
-    kind: str  # "maps" or "boxes"
-    models: tuple[str, ...]
-    classes: tuple[str, ...]
-    part: str
-    n_images: int
-    n_positive: int | None  # None without labels
-    broken: tuple[InputError, ...]
-    notes: tuple[str, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the content of ``predictions.json``."""
-        return {
-            "schema": PREDICTIONS_SCHEMA,
-            "calipers": __version__,
-            "kind": self.kind,
-            "models": list(self.models),
-            "classes": list(self.classes),
-            "part": self.part,
-            "images": self.n_images,
-            "positive": self.n_positive,
-            "broken": [error.as_dict() for error in self.broken],
-            "notes": list(self.notes),
-        }
-
-    def next_command(self) -> str:
-        """Return the command that measures what was predicted, or "" if nothing is known."""
-        labelled = self.n_positive is not None
-        return model_named(self.model).next_command(
-            self.folder, self.models, self.classes, labelled=labelled
-        )
 
 
 def predict(
@@ -165,6 +124,9 @@ def predict(
         n_positive=int(frames.images.positive.sum()) if labelled else None,
         broken=frames.broken,
         notes=tuple(notes),
+        ensemble=record.ensemble,
+        alarms=alarms,
+        pictures=save_pictures,
     )
     with staged_folder(folder, force=force) as stage:
         kind.write(stage, frames, record.plan, record.classes, dict(zip(names, outputs)))

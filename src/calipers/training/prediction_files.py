@@ -26,6 +26,7 @@ from calipers.io.write import write
 from calipers.results.files import write_atomically
 from calipers.training.datasets.frames import Frames
 from calipers.training.detector import DetectedBoxes, cohort_of
+from calipers.training.models import REFERENCES_FILE
 
 
 def write_maps(stage: Path, frames: Frames, outputs: Mapping[str, tuple[F32, F64]]) -> None:
@@ -50,14 +51,14 @@ def write_boxes(
     if not frames.images.classes:
         frames = replace(frames, images=replace(frames.images, classes=tuple(classes)))
     cohort = cohort_of(frames, np.arange(len(frames)), outputs)
-    write(cohort, stage / "references.json")
+    write(cohort, stage / REFERENCES_FILE)
     for name in outputs:
         write(cohort, stage / f"{name}.json", what=name)
 
 
 def write_references(stage: Path, frames: Frames) -> None:
     """Write what is known about the images."""
-    write(cohort_of(frames, np.arange(len(frames)), {}), stage / "references.json")
+    write(cohort_of(frames, np.arange(len(frames)), {}), stage / REFERENCES_FILE)
 
 
 def npy_bytes(values: NDArray[Any]) -> bytes:

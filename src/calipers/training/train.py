@@ -39,7 +39,12 @@ from calipers.training.curves import write_training_page
 from calipers.training.datasets.canvases import Canvases
 from calipers.training.datasets.frames import Frames
 from calipers.training.datasets.splits import ImageSplit, random_of
-from calipers.training.datasets.training_images import DIGITS, TrainingImages, open_images
+from calipers.training.datasets.training_images import (
+    BINARY,
+    DIGITS,
+    TrainingImages,
+    open_images,
+)
 from calipers.training.loop import (
     WEIGHTS,
     average_weights,
@@ -231,11 +236,15 @@ def train(
     record.save(place)
     trainer = _Trainer(record, frames, split, place, chosen_device, jobs, weights)
     models = []
-    with reproducible(jobs):
-        for k, member in enumerate(members):
-            models.append(trainer.model(member, k, say))
-        if average:
-            models.append(trainer.average(models))
+    try:
+        with reproducible(jobs):
+            for k, member in enumerate(members):
+                models.append(trainer.model(member, k, say))
+            if average:
+                models.append(trainer.average(models))
+    except KeyboardInterrupt as stop:
+        stop.add_note("all whole epochs are stored: add --resume to go on from there")
+        raise
     result = msgspec.structs.replace(record, status="finished", models=models)
     result.save(place)
     names = [member.name for member in members]
@@ -476,7 +485,8 @@ def run_tables(record: RunRecord) -> list[Table]:
     parts = []
     for name, ids in record.split.items():
         parts.append(f"{name}: {len(ids)} images, {record.positive[name]} positive")
-    title = f"Models that find {', '.join(record.classes)}"
+    target = ", ".join(record.classes)
+    title = f"Models that find {'positive images' if target == BINARY else target}"
     if not model_of(record.plan).needs_labels:
         title = f"Models that find what is not normal ({record.plan.method})"
     note = "; ".join(parts) + "."

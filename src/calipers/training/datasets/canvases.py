@@ -7,7 +7,8 @@ or without ``.gz``) and returns `CanvasSet`. Test canvases are made of character
 canvas shows: those of the t10k files, or every fifth digit.
 
 A canvas is drawn from its number and the seed alone, whenever it is asked for. Half of the canvases
-show the ``target`` class; the others show none of it, but the other classes.
+show the ``target`` class; the others show none of it, but the other classes. `write_canvases` makes
+a folder of pictures of them, to try what is meant for pictures of one's own.
 """
 
 from __future__ import annotations
@@ -15,16 +16,21 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from calipers.arrays import F64, I64, U8, Flags
+from calipers.data.cohort import Cohort
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.source import open_regular, require_file
+from calipers.io.tables.table import delimited
+from calipers.io.write import write
+from calipers.results.files import write_atomically
 
 IMAGES, LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
 PARTS = {"train": "train", "test": "t10k"}
@@ -98,6 +104,46 @@ class CanvasSet:
         random = np.random.default_rng([self.settings.seed, i, int(part == "test")])
         # Canvases with and without the target alternate.
         return _draw(self.glyphs[part], self.settings, with_target=i % 2 == 0, random=random)
+
+
+def write_canvases(
+    folder: Path | str,
+    source: str = "digits",
+    *,
+    n: int = 500,
+    side: int = 96,
+    classes: Sequence[str] = ("0", "1", "2"),
+    seed: int = 0,
+) -> Path:
+    """Write a folder of pictures: ``pictures``, ``annotations.json`` with boxes (COCO), and
+    ``labels.csv``, which says whether a picture shows the first of the classes.
+
+    Characters of other classes are drawn, but not annotated. One character may be on several
+    pictures, so that a split of them is easier than one of new characters.
+    """
+    from PIL import Image
+
+    settings = Canvases(n, 0, classes[0], side, glyph=side // 5, seed=seed)
+    canvas_set = open_canvases(source, settings)
+    codes = [canvas_set.classes.index(name) for name in classes]
+    root = Path(folder)
+    (root / "pictures").mkdir(parents=True, exist_ok=True)
+    references: list[dict[str, Any]] = []
+    shows = []
+    for i in range(n):
+        name = f"canvas-{i:04d}.png"
+        drawing = canvas_set.drawing(i)
+        Image.fromarray(drawing.pixels).save(root / "pictures" / name)
+        rows = np.flatnonzero(np.isin(drawing.labels, codes))
+        labels = np.array([codes.index(k) for k in drawing.labels[rows].tolist()], np.int64)
+        size = {"width": side, "height": side}
+        entry = {"image_id": name, "boxes": drawing.boxes[rows], "labels": labels}
+        references.append(entry | size)
+        shows.append(int(0 in labels))
+    write(Cohort.from_arrays(references, {}, classes=classes), root / "annotations.json")
+    names = [entry["image_id"] for entry in references]
+    write_atomically(root / "labels.csv", delimited({"image": names, "label": shows}))
+    return root
 
 
 def is_canvases(folder: Path) -> bool:
