@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calipers.errors import InputError, UsageError
-from calipers.metrics.maps import soft_instance_iou, soft_instance_ious
+from calipers.metrics.soft_iou import soft_instance_iou, soft_instance_ious
 from reference import voxels as slow
 
 LABELS = np.array([[1, 1, 0, 0], [0, 0, 0, 3], [0, 0, 3, 3]])
