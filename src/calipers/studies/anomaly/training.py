@@ -60,7 +60,7 @@ from calipers.studies.framework import Progress
 
 Half = NDArray[np.float16]
 
-FULL, QUICK = VolumeCounts(24, 6, 30), VolumeCounts(3, 2, 4)
+FULL, QUICK = VolumeCounts(24, 6, 24), VolumeCounts(3, 2, 4)
 THRESHOLD = 0.5
 THRESHOLDS = (0.1, 0.3, 0.5, 0.7, 0.9)
 EXAMPLES = 12  # slices that are kept, one of each volume with spheres
@@ -122,7 +122,8 @@ class Effort:
     volume_epochs: int  # on whole volumes
 
 
-EFFORT, QUICK_EFFORT = Effort(8, 16), Effort(1, 1)
+EFFORT, QUICK_EFFORT = Effort(5, 10), Effort(1, 1)
+BATCH = 8  # slices: many steps in little time
 
 
 def train_benchmarks(
@@ -263,6 +264,7 @@ def fit_network(
         method=entry.method,
         side=SIDE if is_flat else SIDE // SHRINK,
         epochs=effort.epochs if is_flat else effort.volume_epochs,
+        batch=BATCH if is_flat else None,
     )
     parts = [_as_input(volume, is_flat) for volume in volumes]
     pixels = np.concatenate([part[::SLICE_STEP] if is_flat else part for part in parts])
