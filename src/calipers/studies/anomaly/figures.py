@@ -452,8 +452,8 @@ def picture(
         title,
         (float(width), float(height)),
         tuple(marks),
-        picture=_encode(background, scores=False),
-        shade=_encode(scores, scores=True),
+        picture=encode_levels(background, scores=False),
+        shade=encode_levels(scores, scores=True),
         note=note,
     )
 
@@ -477,8 +477,19 @@ def _mark(fate: str, mask: Flags) -> BoxMark:
     return BoxMark(fate, box, "object", outline=tuple(rings))
 
 
-def _encode(values: Array, *, scores: bool) -> str:
-    # Scores and grey values are both in [0, 1].
+def encode_outlines(mask: Flags) -> str:
+    """Return a picture of the rims of objects, as wide as two pixels of a large one."""
+    from scipy import ndimage
+
+    large = mask.repeat(LARGER, axis=0).repeat(LARGER, axis=1)
+    rim = large & ~np.asarray(ndimage.binary_erosion(large, iterations=2))
+    array = np.where(rim, 255, 0).astype(np.uint8)
+    height, width = array.shape
+    return encode(Pixels(array, width, height, scores=True)).data
+
+
+def encode_levels(values: Array, *, scores: bool) -> str:
+    """Return grey values or scores, both in [0, 1], as a picture for a page."""
     array = np.round(255.0 * np.clip(values, 0.0, 1.0)).astype(np.uint8)
     array = array.repeat(LARGER, axis=0).repeat(LARGER, axis=1)
     height, width = array.shape
