@@ -19,6 +19,7 @@ from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.oracles.corrupt import corrupt
 from calipers.sensitivity.sweep import Sweep
+from calipers.studies.claim_rules import ClaimRules
 from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict
 from calipers.studies.rodeo.data import (
     PRINTED,
@@ -192,14 +193,14 @@ def both_invariant(
     )
 
 
-MAIN, RANDOM, APPENDIX = Claims[RodeoRun](), Claims[RodeoRun](), Claims[RodeoRun]()
-
-
-@MAIN.statement(
-    "accuracy-rises-with-underprediction",
-    "Accuracy at IoU 0.5 rises as more boxes are missed.",
-    "section 5, figure 4",
+MAIN, RANDOM, APPENDIX = (
+    Claims[RodeoRun](rules=RULES),
+    Claims[RodeoRun](rules=RULES),
+    Claims[RodeoRun](rules=RULES),
 )
+
+
+@MAIN.judge("accuracy-rises-with-underprediction")
 def _(run: RodeoRun) -> ClaimJudgement:
     _, values = run.curve("figure-4", "accuracy@0.5")
     rises = bool(values[-1] > values[0] + INVARIANT and np.diff(values).min() > -TURN)
@@ -208,11 +209,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@MAIN.statement(
-    "predicting-nothing-wins",
-    "A model that predicts nothing gets the higher accuracy, above all at higher IoU thresholds.",
-    "section 5, figure 4",
-)
+@MAIN.judge("predicting-nothing-wins")
 def _(run: RodeoRun) -> ClaimJudgement:
     gains = []
     for name in ACCURACIES:
@@ -227,11 +224,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@MAIN.statement(
-    "false-alarms-become-true-negatives",
-    "The reason is that false positives are exchanged for true negatives.",
-    "section 5, figure 4",
-)
+@MAIN.judge("false-alarms-become-true-negatives")
 def _(run: RodeoRun) -> ClaimJudgement:
     before, after = _true_negatives(run, 0.0), _true_negatives(run, 1.0)
     alarms = run.curve("figure-4", FALSE_ALARMS)[1]
@@ -257,11 +250,7 @@ def _true_negatives(run: RodeoRun, p: float) -> int:
     return int((~occupied).sum())
 
 
-@MAIN.statement(
-    "ap-and-rodeo-fall-with-underprediction",
-    "AP and RoDeO decline when boxes are missed.",
-    "section 5, figure 4",
-)
+@MAIN.judge("ap-and-rodeo-fall-with-underprediction")
 def _(run: RodeoRun) -> ClaimJudgement:
     names = (*PRECISIONS, "RoDeO")
     first, _ = ends_text(run, "figure-4", names)
@@ -271,11 +260,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@MAIN.statement(
-    "rodeo-falls-with-overprediction",
-    "Every sub-score of RoDeO declines when boxes are predicted several times.",
-    "section 5, figure 5",
-)
+@MAIN.judge("rodeo-falls-with-overprediction")
 def _(run: RodeoRun) -> ClaimJudgement:
     first, last = ends_text(run, "figure-5", RODEO)
     x = run.curve("figure-5", "RoDeO")[0][-1]
@@ -285,11 +270,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@MAIN.statement(
-    "rodeo-decays-exponentially",
-    "That decay is exponential.",
-    "section 5, figure 5",
-)
+@MAIN.judge("rodeo-decays-exponentially")
 def _(run: RodeoRun) -> ClaimJudgement:
     x, shape = run.curve("figure-5", "RoDeO/shape")
     # RoDeO/shape does not depend on which copy is paired, so its law is exact.
@@ -306,11 +287,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@MAIN.statement(
-    "ap-ignores-overprediction",
-    "AP does not decline with overprediction at IoU thresholds above 0.1.",
-    "section 5, figure 5",
-)
+@MAIN.judge("ap-ignores-overprediction")
 def _(run: RodeoRun) -> ClaimJudgement:
     names = (*PRECISIONS[1:], *IN_ORDER[1:])
     flags, words = [], []
@@ -335,11 +312,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@MAIN.statement(
-    "ap50-rises-with-overprediction",
-    "AP@50 shows a small but significant increase as more boxes are predicted.",
-    "section 5, figure 5",
-)
+@MAIN.judge("ap50-rises-with-overprediction")
 def _(run: RodeoRun) -> ClaimJudgement:
     values, error = run.curve("figure-5", "AP@0.5")[1], run.error("figure-5", "AP@0.5")
     gain, noise = float(values[-1] - values[0]), float(np.hypot(error[0], error[-1]))
@@ -354,11 +327,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@MAIN.statement(
-    "accuracy-falls-with-overprediction",
-    "Accuracy declines when boxes are predicted several times.",
-    "figure 5",
-)
+@MAIN.judge("accuracy-falls-with-overprediction")
 def _(run: RodeoRun) -> ClaimJudgement:
     first, last = ends_text(run, "figure-5", ACCURACIES)
     return ClaimJudgement(
@@ -366,11 +335,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@MAIN.statement(
-    "rodeo-cannot-be-tricked",
-    "RoDeO cannot be raised by predicting more or fewer boxes.",
-    "section 6",
-)
+@MAIN.judge("rodeo-cannot-be-tricked")
 def _(run: RodeoRun) -> ClaimJudgement:
     best = []
     for figure in ("figure-4", "figure-5", "figure-10"):
@@ -385,11 +350,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@RANDOM.statement(
-    "random-boxes-score-low",
-    "Boxes at random places score low in RoDeO and in AP.",
-    "appendix D, figure 7",
-)
+@RANDOM.judge("random-boxes-score-low")
 def _(run: RodeoRun) -> ClaimJudgement:
     names = ("RoDeO", *PRECISIONS)
     top = [float(run.grid("figure-7", name).max()) for name in names]
@@ -401,11 +362,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@RANDOM.statement(
-    "accuracy-high-for-random-boxes",
-    "Accuracy reports high values for boxes at random places.",
-    "appendix D, figure 7",
-)
+@RANDOM.judge("accuracy-high-for-random-boxes")
 def _(run: RodeoRun) -> ClaimJudgement:
     grid = run.grid("figure-7", "accuracy@0.1")
     # The second axis of figure 7 is the probability to add a class.
@@ -420,11 +377,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@RANDOM.statement(
-    "shape-peaks-at-the-usual-size",
-    "RoDeO/shape is highest at the usual size of a box in the data (about 0.2 of the image).",
-    "appendix D, figure 7",
-)
+@RANDOM.judge("shape-peaks-at-the-usual-size")
 def _(run: RodeoRun) -> ClaimJudgement:
     sides, values = run.curve("figure-7", "RoDeO/shape")
     best, usual = float(sides[values.argmax()]), usual_side(run)
@@ -442,11 +395,7 @@ def usual_side(run: RodeoRun) -> float:
     return float(np.sqrt(references.extent / image).mean())
 
 
-@RANDOM.statement(
-    "overlap-prefers-large-random-boxes",
-    "AP and accuracy do better with random boxes that are larger than usual.",
-    "appendix D, figure 7",
-)
+@RANDOM.judge("overlap-prefers-large-random-boxes")
 def _(run: RodeoRun) -> ClaimJudgement:
     names, usual = (*PRECISIONS, *ACCURACIES), usual_side(run)
     best = []
@@ -461,21 +410,12 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@APPENDIX.statement(
-    "all-decline-with-added-classes",
-    "Accuracy, AP and RoDeO decline smoothly as absent classes are predicted.",
-    "appendix D, figure 10",
-)
+@APPENDIX.judge("all-decline-with-added-classes")
 def _(run: RodeoRun) -> ClaimJudgement:
     return all_decline(run, "figure-10")
 
 
-@APPENDIX.statement(
-    "added-classes-decay-exponentially",
-    "AP and RoDeO decay exponentially there, as is to be expected of overprediction from a "
-    "geometric distribution.",
-    "appendix D, figure 10",
-)
+@APPENDIX.judge("added-classes-decay-exponentially")
 def _(run: RodeoRun) -> ClaimJudgement:
     flags, words = [], []
     for name in ("AP@0.1", "RoDeO/shape"):
@@ -496,11 +436,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@APPENDIX.statement(
-    "accuracy-falls-linearly",
-    "Accuracy declines linearly there.",
-    "appendix D, figure 10",
-)
+@APPENDIX.judge("accuracy-falls-linearly")
 def _(run: RodeoRun) -> ClaimJudgement:
     flags, off = [], []
     for name in ACCURACIES:
@@ -514,20 +450,12 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@APPENDIX.statement(
-    "all-decline-with-confused-classes",
-    "Accuracy, AP and RoDeO decline smoothly as classes are confused.",
-    "appendix D, figure 11",
-)
+@APPENDIX.judge("all-decline-with-confused-classes")
 def _(run: RodeoRun) -> ClaimJudgement:
     return all_decline(run, "figure-11")
 
 
-@APPENDIX.statement(
-    "accuracy-never-zero",
-    "Accuracy never reaches zero, even when all classes are mispredicted.",
-    "appendix D, figure 11",
-)
+@APPENDIX.judge("accuracy-never-zero")
 def _(run: RodeoRun) -> ClaimJudgement:
     last = [float(run.curve("figure-11", name)[1][-1]) for name in ACCURACIES]
     cls = float(run.curve("figure-11", "RoDeO/cls")[1][-1])
@@ -539,24 +467,16 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@APPENDIX.statement(
-    "loc-and-shape-ignore-classes",
-    "RoDeO/loc and RoDeO/shape do not depend on confused classes.",
-    "appendix D, figure 11",
-)
+@APPENDIX.judge("loc-and-shape-ignore-classes")
 def _(run: RodeoRun) -> ClaimJudgement:
     note = "Nearly: in images with several boxes, the class influences which boxes are paired."
     return both_invariant(run, "figure-11", ("RoDeO/loc", "RoDeO/shape"), note=note)
 
 
-TABLE, DESIGN = Claims[RodeoRun](), Claims[RodeoRun]()
+TABLE, DESIGN = Claims[RodeoRun](rules=RULES), Claims[RodeoRun](rules=RULES)
 
 
-@TABLE.statement(
-    "table-1-totals",
-    "RoDeO is the harmonic mean of its three sub-scores, in every row of table 1.",
-    "section 3, table 1",
-)
+@TABLE.judge("table-1-totals")
 def _(run: RodeoRun) -> ClaimJudgement:
     wrong, words = 0, []
     for name, row in PRINTED.items():
@@ -571,12 +491,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@TABLE.statement(
-    "map-hides-what-rodeo-shows",
-    "mAP scores atelectasis and pneumonia alike; RoDeO shows one to be better classified, the "
-    "other better placed.",
-    "section 5.1, table 1",
-)
+@TABLE.judge("map-hides-what-rodeo-shows")
 def _(run: RodeoRun) -> ClaimJudgement:
     one, other = PRINTED["Atelectasis"], PRINTED["Pneumonia"]
     return ClaimJudgement(
@@ -592,12 +507,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@TABLE.statement(
-    "accuracy-praises-pneumonia",
-    "Accuracy gives pneumonia one of its highest values, although it is rarely classified "
-    "correctly.",
-    "section 5.1, table 1",
-)
+@TABLE.judge("accuracy-praises-pneumonia")
 def _(run: RodeoRun) -> ClaimJudgement:
     rows = {name: row for name, row in PRINTED.items() if name != "Total"}
     pneumonia = rows["Pneumonia"]
@@ -614,11 +524,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@TABLE.statement(
-    "nodules-fail-in-shape",
-    "The worst problem of nodule detection is shape, then place; classes are comparably good.",
-    "section 5.1, table 1",
-)
+@TABLE.judge("nodules-fail-in-shape")
 def _(run: RodeoRun) -> ClaimJudgement:
     cls, loc, shape = PRINTED["Nodule"][:3]
     return ClaimJudgement(
@@ -628,11 +534,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@DESIGN.statement(
-    "hausdorff-is-linear",
-    "The Hausdorff similarity of shapes decreases linearly and has no lower bound.",
-    "appendix C, figure 6",
-)
+@DESIGN.judge("hausdorff-is-linear")
 def _(run: RodeoRun) -> ClaimJudgement:
     # Deviation from a straight line between the ends, over size and over aspect at equal area.
     larger = np.linspace(USUAL, 1.0, 76)
@@ -652,12 +554,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@DESIGN.statement(
-    "ciou-fast-then-slow",
-    "Centred IoU decreases fast for small differences in shape, slowly for large ones, towards "
-    "zero.",
-    "appendix C, figure 6",
-)
+@DESIGN.judge("ciou-fast-then-slow")
 def _(run: RodeoRun) -> ClaimJudgement:
     flags, words = [], []
     for name, sides in (
@@ -674,11 +571,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     return ClaimJudgement(joint_verdict(flags), "; ".join(words) + ".")
 
 
-@DESIGN.statement(
-    "ciou-is-relative",
-    "Centred IoU is relative to the size of the reference, and lies between 0 and 1.",
-    "appendix C, figure 6",
-)
+@DESIGN.judge("ciou-is-relative")
 def _(run: RodeoRun) -> ClaimJudgement:
     centred, hausdorff = [], []
     for side in (SMALL_, USUAL):
@@ -700,11 +593,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@DESIGN.statement(
-    "harmonic-is-capped",
-    "The harmonic mean is capped by the worst sub-score, and rises with any of them.",
-    "appendix C",
-)
+@DESIGN.judge("harmonic-is-capped")
 def _(run: RodeoRun) -> ClaimJudgement:
     parts = np.random.default_rng(0).uniform(1e-6, 1.0, (100_000, 3))
     mean = 3.0 / (1.0 / parts).sum(axis=1)
@@ -718,12 +607,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@DESIGN.statement(
-    "other-summaries-fail",
-    "The arithmetic mean is not capped by the worst sub-score; the minimum ignores improvements "
-    "of the others.",
-    "appendix C",
-)
+@DESIGN.judge("other-summaries-fail")
 def _(run: RodeoRun) -> ClaimJudgement:
     names = ("RoDeO/harmonic", "RoDeO/arithmetic", "RoDeO/minimum")
     ends = [float(run.curve("figure-11", name)[1][-1]) for name in names]
@@ -739,11 +623,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@DESIGN.statement(
-    "only-cls-can-be-zero",
-    "A sub-score can be exactly zero only in classification.",
-    "appendix C",
-)
+@DESIGN.judge("only-cls-can-be-zero")
 def _(run: RodeoRun) -> ClaimJudgement:
     last = [float(run.curve("figure-4", name)[1][-1]) for name in PARTS]
     return ClaimJudgement(
