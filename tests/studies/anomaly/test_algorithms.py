@@ -1,4 +1,4 @@
-"""Algorithms without networks find spheres that are unusual; scores are calibrated on normal volumes."""
+"""Algorithms without networks find unusual spheres; scores are calibrated on normal volumes."""
 
 from __future__ import annotations
 

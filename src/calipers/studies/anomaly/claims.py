@@ -507,14 +507,14 @@ def _(run: AnomalyRun) -> ClaimJudgement:
             for size in ("large", "small")
         )
         parts.append(
-            f"{bench.name}: of {len(easier)} of {len(bench.records)} algorithms "
+            f"{bench.name}: {len(easier)} of {len(bench.records)} algorithms "
             f"({', '.join(easier) or 'none'}); median share {number_text(large)} of large and "
             f"{number_text(small)} of small ones"
         )
     return ClaimJudgement(
         joint_verdict(flags),
-        f"A larger share of the voxels of large spheres than of small ones reaches 0.5 in the maps "
-        f"{'; '.join(parts)}.",
+        "Algorithms in whose maps a larger share of the voxels of large spheres than of small ones "
+        f"reaches 0.5. {'; '.join(parts)}.",
         "Voxels are counted. A large sphere of one grey value has an inside that looks normal to "
         "algorithms that compare a voxel with its surroundings.",
     )

@@ -16,6 +16,7 @@ from calipers.studies.anomaly.controlled import (
 )
 from calipers.studies.anomaly.experiments import AnomalyRun, agreement
 from calipers.studies.anomaly.measures import GRADED, METRICS
+from calipers.studies.framework import counterparts_table
 
 
 def study_tables(run: AnomalyRun) -> tuple[Table, ...]:
@@ -27,6 +28,22 @@ def study_tables(run: AnomalyRun) -> tuple[Table, ...]:
         _normal_volumes(run),
         _theory(run),
         *_scans(run),
+        counterparts(run),
+    )
+
+
+def counterparts(run: AnomalyRun) -> Table:
+    """Return where every part of the only figure of the paper is; it has no tables."""
+    people = "not here: the paper prints none; --rank-maps makes one, --ranking reads it"
+    if run.ranking is not None:
+        people = f"figure 16, with the ranking of {run.ranking.file}"
+    return counterparts_table(
+        (
+            ("figure 1, top: (a) to (e)", "figures 3, 4, 5, 7 and 8; overview in figure 2"),
+            ("figure 1, bottom left (Cam-CAN)", "figures 10 and 12 to 15, T1: deformed MNI152"),
+            ("figure 1, bottom right (MOOD)", "figures 11 to 15, MOOD-like: deformed MNI152"),
+            ("the human ranking of both", people),
+        )
     )
 
 

@@ -84,18 +84,12 @@ def scenes_figure(archive: MonitorArchive | None) -> StudyFigure | None:
 
 
 def _panels(record: DetectorRecord, scenes: SceneSet) -> tuple[Overlay, ...]:
-    cohort = record.cohort()
+    numbers = _first_pictures(record)
+    cohort = record.cohort(list(numbers.values()))
     evaluation = evaluate(cohort, Protocol.from_toml(PROTOCOL), ci=False)
     scope = scope_scores(cohort, model=MODEL, classes="present", score_cut=record.score_cut)
     panels = []
-    for name in (USUAL, *PICTURE_SHIFTS, FOREIGN, BOTH):
-        strength = 0 if name == USUAL else STRENGTHS[-1]
-        candidates = np.flatnonzero(
-            [one == name for one in record.shift] & (record.strength == strength)
-        )
-        if not len(candidates):
-            continue
-        k = int(candidates[0])
+    for row, (name, k) in enumerate(numbers.items()):
         drawing = scenes.drawing(k)
         own = slice(*np.searchsorted(record.references[0], [k, k + 1]).tolist())
         boxes = np.round(np.asarray(drawing.boxes) * STEPS) / STEPS
@@ -104,11 +98,23 @@ def _panels(record: DetectorRecord, scenes: SceneSet) -> tuple[Overlay, ...]:
             return ()
         pixels = drawing.pixels.repeat(LARGER, axis=0).repeat(LARGER, axis=1)
         picture = encode(Pixels(pixels, pixels.shape[1], pixels.shape[0])).data
-        panel = overlay(evaluation, MODEL, k, cut=record.score_cut, picture=picture)
-        score = float(scope.score[k])
-        is_ood = any(flags[k] for flags in record.ood.values())
-        words = f"s = {score:.2f}, {'unsafe' if score < TAU else 'safe'}, "
-        words += "OOD" if is_ood else "in distribution"
+        panel = overlay(evaluation, MODEL, row, cut=record.score_cut, picture=picture)
+        score = float(scope.score[row])
+        verdict = "unsafe" if score < TAU else "safe"
+        kind = "OOD" if any(flags[k] for flags in record.ood.values()) else "in distribution"
         title = "usual" if name == USUAL else name
-        panels.append(Overlay(title, panel.size, panel.marks, picture=picture, note=words))
+        note = f"s = {score:.2f}, {verdict}, {kind}"
+        panels.append(Overlay(title, panel.size, panel.marks, picture=picture, note=note))
     return tuple(panels)
+
+
+def _first_pictures(record: DetectorRecord) -> dict[str, int]:
+    """Return the first test picture of every kind, in its greatest strength."""
+    numbers = {}
+    for name in (USUAL, *PICTURE_SHIFTS, FOREIGN, BOTH):
+        strength = 0 if name == USUAL else STRENGTHS[-1]
+        is_kind = np.array([one == name for one in record.shift])
+        candidates = np.flatnonzero(is_kind & (record.strength == strength))
+        if len(candidates):
+            numbers[name] = int(candidates[0])
+    return numbers
