@@ -13,6 +13,7 @@ import numpy as np
 from calipers.studies.anomaly.archive import SEEN, SLICES, VOLUMES, Benchmark
 from calipers.studies.anomaly.controlled import (
     AS_MANY,
+    CALLED,
     EXACT,
     FAINT,
     MOVES,
@@ -51,7 +52,6 @@ HIDDEN = RULES.limit("hidden")  # from here on the share of unseen false voxels 
 FREQUENT = RULES.limit("frequent")
 DIFFERENT = RULES.limit("changed-order")
 MOST = RULES.limit("most")
-FAINTEST_CALLED = 0.5  # the threshold of objects: lower scores are faint
 
 
 @CLAIMS.judge("undefined-without-objects")
@@ -348,7 +348,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     for name, response in zip(BOTH, run.controlled.of("e-faint")):
         # Without normal samples: one of four objects is missed in every sample.
         alone = float(run.controlled.responses["e", name].values["softIoU"][0])
-        below = response.x < FAINTEST_CALLED
+        below = response.x < CALLED
         better = (response.values["softIoU"] > alone + EXACT)[below]
         flags.append(bool(better.all()))
         reaches.append(bool(better[1:].any()))

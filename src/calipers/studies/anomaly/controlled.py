@@ -69,6 +69,7 @@ SAMPLES, QUICK_SAMPLES = 50, 4
 OBJECTS = 4
 LARGE, SMALL = 2, 4
 BASE = 0.85  # of the true radius: how large the large objects of (a) are found at first
+CALLED = 0.5  # the score from which a voxel belongs to a predicted object
 FAINT = 0.6  # score of the false objects of (c-faint): still above the threshold
 # Steepness of soft maps, 1 / (1 + (distance / radius) ** STEEP): 0.5 lies on the rim, and scores
 # fall from 0.9 to 0.1 within a quarter of the radius.
@@ -184,7 +185,9 @@ def closed_form(
     its Jaccard form ``1 / (1 + k)``, AP ``n / (n + k)``, F1 and Dice ``2 n / (2 n + k)``. With m
     objects missed the soft IoU is ``(n - m) / n``, F1 and Dice ``2 (n - m) / (2 n - m)`` and AUROC
     ``1 - m / (2 n)``. With e empty samples beside s others, means over samples go from v to ``(s v
-    + e) / (s + e)``; Dice, AUROC and IoU/instance stay.
+    + e) / (s + e)``; Dice, AUROC and IoU/instance stay. With as many normal samples, each with a
+    false object of score x, their graded soft IoU is ``1 / (1 + x / 2)``, and their F1 is 1 below
+    the threshold and 0 from it on.
     """
     if experiment == "c":
         return _with_false(metric, x, objects)
@@ -196,6 +199,17 @@ def closed_form(
         if value is None or metric == "Dice" or metric.startswith(("AUROC", "IoU")):
             return value
         return (samples * value + x) / (samples + x)
+    if experiment == "e-faint":
+        return _with_faint(metric, x, objects)
+    return None
+
+
+def _with_faint(metric: str, x: float, n: int) -> float | None:
+    value = _with_missed(metric, 1.0, n)
+    if metric == GRADED and value is not None:
+        return (value + 1.0 / (1.0 + 0.5 * x)) / 2.0
+    if metric in F1S and value is not None:
+        return (value + (x < CALLED)) / 2.0
     return None
 
 

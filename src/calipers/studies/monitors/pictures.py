@@ -74,10 +74,10 @@ def scenes_figure(archive: MonitorArchive | None) -> StudyFigure | None:
         "figure-scenes",
         f"What the shifts look like: {record.name} fails on {n_failed} of these "
         f"{len(panels)} pictures",
-        "The first test picture of every kind, in its greatest strength. White: digits that are "
-        "found; dotted yellow: missed ones; dashed orange: false alarms. Predictions count from a "
-        f"score of {record.score_cut:g} on, which was chosen on validation pictures. s is the "
-        f"score of the image; below {TAU:g} it is unsafe.",
+        "The first test picture of every kind, in its greatest strength. Blue: predictions that "
+        "hit, over the white digits that they find; dotted yellow: missed digits; dashed orange: "
+        f"false alarms. Predictions count from a score of {record.score_cut:g} on, which was "
+        f"chosen on validation pictures. s is the score of the image; below {TAU:g} it is unsafe.",
         panels,
         rows=(4,) * -(-len(panels) // 4),
     )
