@@ -119,11 +119,11 @@ def template_of(
     tissue = np.clip(grey + white, 0, 1)
     fluid = np.clip(brain - tissue, 0, 1)
     t2 = T2_LIKE["white"] * white + T2_LIKE["grey"] * grey + T2_LIKE["fluid"] * fluid
-    smooth = [
+    smooth_t1, smooth_t2, smooth_brain = (
         np.asarray(ndimage.gaussian_filter(values, VOXEL / 3), np.float32)
         for values in (t1, t2 * brain, brain)
-    ]
-    return BrainTemplate(*smooth, files=tuple(files))
+    )
+    return BrainTemplate(smooth_t1, smooth_t2, smooth_brain, tuple(files))
 
 
 def _installed_folder() -> Path:

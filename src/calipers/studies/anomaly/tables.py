@@ -79,7 +79,7 @@ def _values(run: AnomalyRun) -> Table:
 def _value_cell(bench: Benchmark, view: str, algorithm: str, metric: str) -> Cell:
     value = bench.views[view][algorithm][metric]
     bounds = bench.intervals[algorithm][metric] if view == VOLUMES else None
-    return value if bounds is None else Amount(value, *bounds)
+    return value if bounds is None else Amount(value, low=bounds[0], high=bounds[1])
 
 
 def _orders(run: AnomalyRun) -> Table:

@@ -175,8 +175,10 @@ def _networks(
     """Return the networks of a new training, of a folder, or those that ship."""
     if options.train:
         keep = None if options.keep is None else Path(options.keep)
-        options_of_training = {"seed": options.seed, "quick": options.quick, "keep": keep}
-        return train_networks(progress=progress, **options_of_training), ()
+        archive = train_networks(
+            seed=options.seed, quick=options.quick, progress=progress, keep=keep
+        )
+        return archive, ()
     path = shipped_networks() if options.keep is None else Path(options.keep) / FILE
     archive = NetworkArchive.read(path)
     facts = {"file": path.name, "bytes": path.stat().st_size, "sha256": hash_file(path)}
