@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from calipers.studies.anomaly import training
+from calipers.studies.anomaly import brain_training as training
 from calipers.studies.anomaly.archive import AnomalyArchive
+from calipers.studies.anomaly.brain_training import BenchmarkEntry, TrainingEffort, train_benchmarks
 from calipers.studies.anomaly.brains import VolumeCounts
-from calipers.studies.anomaly.training import BenchmarkEntry, Effort, train_benchmarks
 from studies.anomaly.test_brains import made_template
 
 
@@ -19,7 +19,7 @@ def small(monkeypatch) -> None:
     }
     monkeypatch.setattr(training, "ENTRIES", entries)
     monkeypatch.setattr(training, "QUICK", VolumeCounts(2, 1, 2))
-    monkeypatch.setattr(training, "QUICK_EFFORT", Effort(1, 1))
+    monkeypatch.setattr(training, "QUICK_EFFORT", TrainingEffort(1, 1))
     monkeypatch.setattr(training, "SLICE_STEP", 8)
 
 

@@ -11,6 +11,7 @@ from scipy import ndimage
 from calipers.errors import InputError, UsageError
 from calipers.studies.anomaly import brains
 from calipers.studies.anomaly.archive import SEEN, SLICES, VOLUMES
+from calipers.studies.anomaly.brain_training import has_object, samples_of
 from calipers.studies.anomaly.brains import (
     CENTRE,
     RADII,
@@ -23,7 +24,6 @@ from calipers.studies.anomaly.brains import (
     settings_of,
     with_spheres,
 )
-from calipers.studies.anomaly.training import has_object, samples_of
 from calipers.synthetic.demo import stream
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from calipers.errors import InputError
 from calipers.studies.monitors.archive import MonitorArchive, shipped
-from calipers.studies.monitors.pictures import scenes_figure
+from calipers.studies.monitors.scene_pictures import scenes_figure
 from calipers.studies.monitors.scenes import (
     BOTH,
     FOREIGN,

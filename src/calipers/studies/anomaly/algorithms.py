@@ -2,7 +2,7 @@
 """Algorithms without networks that learn from normal volumes and score the voxels of others.
 
 Each one is small and well known, and they fail in other ways than the networks of
-`calipers.studies.anomaly.training`, which runs both. Raw scores are 0 or more, on any scale;
+`calipers.studies.anomaly.brain_training`, which runs both. Raw scores are 0 or more, on any scale;
 `calibrate` maps those of algorithms and networks alike to [0, 1]. One of them works on patches of
 volumes as rows of numbers, appearance in a few principal components and position (`Patches`).
 """

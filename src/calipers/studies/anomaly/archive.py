@@ -3,7 +3,7 @@
 
 An archive is one npz file: for each setting the values of all metrics, what else claims need, and
 some slices with their maps; and a member ``about`` with the command, the seed, the versions, the
-hashes of the template and its notice. `calipers.studies.anomaly.training` makes one, and
+hashes of the template and its notice. `calipers.studies.anomaly.brain_training` makes one, and
 `shipped_brains` is the one that comes with Calipers. Whole maps are too large to ship: with
 ``--keep`` they are left in the folder, a file per algorithm.
 
@@ -84,6 +84,16 @@ class Benchmark:
     def algorithms(self) -> tuple[str, ...]:
         """The names of the algorithms."""
         return tuple(record.name for record in self.records)
+
+    @property
+    def large(self) -> list[float]:
+        """Of every algorithm: the share of the voxels of large spheres that it finds."""
+        return [record.large for record in self.records]
+
+    @property
+    def small(self) -> list[float]:
+        """The same of small spheres."""
+        return [record.small for record in self.records]
 
     def column(
         self, view: str, metric: str, algorithms: Sequence[str] | None = None

@@ -9,7 +9,7 @@ are round because voxels are cubes.
 
 There are two settings, after the two data sets of the paper. ``T1`` (for Cam-CAN) has the grey
 values of the template; ``MOOD-like`` has those of a T2-like contrast, made of the tissues.
-`calipers.studies.anomaly.training` trains on them.
+`calipers.studies.anomaly.brain_training` trains on them.
 """
 
 from __future__ import annotations

@@ -502,10 +502,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     for bench in run.benchmarks:
         easier = [one.name for one in bench.records if one.large > one.small]
         flags.append(len(easier) / len(bench.records) > MOST)
-        large, small = (
-            float(np.median([getattr(one, size) for one in bench.records]))
-            for size in ("large", "small")
-        )
+        large, small = float(np.median(bench.large)), float(np.median(bench.small))
         parts.append(
             f"{bench.name}: {len(easier)} of {len(bench.records)} algorithms "
             f"({', '.join(easier) or 'none'}); median share {number_text(large)} of large and "
@@ -526,11 +523,8 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     for bench in run.benchmarks:
         ranks = [-value for value in bench.column(VOLUMES, "AP/dataset")]
         soft_ranks = [-value for value in bench.column(VOLUMES, "softIoU")]
-        large, small = (
-            agreement(ranks, [getattr(one, size) for one in bench.records]).tau
-            for size in ("large", "small")
-        )
-        soft = agreement(soft_ranks, [one.small for one in bench.records]).tau
+        large, small = agreement(ranks, bench.large).tau, agreement(ranks, bench.small).tau
+        soft = agreement(soft_ranks, bench.small).tau
         flags.append(large > small)
         parts.append(
             f"{bench.name}: tau-b of AP/dataset with the share of large spheres "

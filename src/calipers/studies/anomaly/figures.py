@@ -375,9 +375,7 @@ def _sizes(run: AnomalyRun) -> StudyFigure:
     """Return how much of large and small spheres is found, and Dice over thresholds."""
     panels: list[Bars | Curves] = []
     for bench in run.benchmarks:
-        heights = np.array(
-            [[getattr(one, size) for one in bench.records] for size in ("large", "small")]
-        )
+        heights = np.array([bench.large, bench.small])
         names = Axis("algorithm", names=bench.algorithms)
         y = Axis("share of voxels with a score of 0.5 or more", 0.0, 1.0)
         title = f"{bench.name}: spheres by size"
@@ -390,10 +388,7 @@ def _sizes(run: AnomalyRun) -> StudyFigure:
         panels.append(Curves(title, x, Axis("Dice", 0.0), tuple(lines)))
     medians = []
     for bench in run.benchmarks:
-        large, small = (
-            float(np.median([getattr(one, size) for one in bench.records]))
-            for size in ("large", "small")
-        )
+        large, small = float(np.median(bench.large)), float(np.median(bench.small))
         medians.append(f"{large:.2f} and {small:.2f} ({bench.name})")
     title = f"Of large and of small spheres the median algorithm finds {'; '.join(medians)}"
     caption = (

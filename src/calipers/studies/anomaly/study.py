@@ -146,7 +146,7 @@ def _archive(
 ) -> tuple[AnomalyArchive, tuple[Mapping[str, Any], ...]]:
     """Return the benchmark of a new training, of a folder, or the one that ships."""
     if options.train:
-        from calipers.studies.anomaly.training import train_benchmarks
+        from calipers.studies.anomaly.brain_training import train_benchmarks
 
         keep = None if options.keep is None else Path(options.keep)
         archive = train_benchmarks(

@@ -131,8 +131,8 @@ def _normal_volumes(run: AnomalyRun) -> Table:
     for bench in run.benchmarks:
         for name in bench.algorithms:
             strict, graded = (bench.views[VOLUMES][name][m] for m in ("softIoU", GRADED))
-            seen = bench.views[SEEN][name]["softIoU"]
-            rows.append((bench.name, name, strict, graded, graded - strict, seen))
+            on_slices = bench.views[SEEN][name]["softIoU"]
+            rows.append((bench.name, name, strict, graded, graded - strict, on_slices))
     n = run.benchmarks[0].counts.test
     note = (
         f"{n - (n + 1) // 2} of {n} volumes of every setting have no object. By softIoU such a "

@@ -47,7 +47,7 @@ from calipers.studies.monitors.experiments import (
     tau_curves,
 )
 from calipers.studies.monitors.figures import figures, sweep_figures
-from calipers.studies.monitors.pictures import scenes_figure
+from calipers.studies.monitors.scene_pictures import scenes_figure
 from calipers.studies.monitors.tables import tables
 from calipers.synthetic.demo import stream
 

@@ -67,7 +67,7 @@ class RodeoRun:
     examples: Mapping[str, Example]  # of figure 1
     cohort: Cohort
     seed: int
-    # network -> class -> metric -> value; the networks were trained, see `networks`
+    # network -> class -> metric -> value; the networks were trained, see `chexnets`
     trained: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
 
     def curve(self, figure: str, metric: str, along: int = 0) -> tuple[F64, F64]:
@@ -569,10 +569,11 @@ def _(run: RodeoRun) -> ClaimJudgement:
             continue
         one, other = pairs[0]
         names = (MEAN_AP, *PARTS)
-        values = [[table[label][name] for name in names] for label in (one, other)]
+        first = [table[one][name] for name in names]
+        second = [table[other][name] for name in names]
         words.append(
-            f"{network}: {len(pairs)} pairs, such as {one} ({values_text(names, values[0])}) and "
-            f"{other} ({values_text(names, values[1])})"
+            f"{network}: {len(pairs)} pairs, such as {one} ({values_text(names, first)}) and "
+            f"{other} ({values_text(names, second)})"
         )
     return ClaimJudgement(joint_verdict(flags), "; ".join(words) + ".", ONE_TRAINING)
 
@@ -586,11 +587,11 @@ def _alike(table: Mapping[str, Mapping[str, float]]) -> str:
     if not pairs:
         return ", and no two have alike mAP"
     _, one, other = max(pairs)
-    maps, totals = ([table[label][name] for label in (one, other)] for name in (MEAN_AP, "RoDeO"))
+    first, second = table[one], table[other]
     return (
         f"; of those with alike mAP {one} and {other} differ most in RoDeO: mAP "
-        f"{value_text(maps[0])} and {value_text(maps[1])}, RoDeO {value_text(totals[0])} and "
-        f"{value_text(totals[1])}"
+        f"{value_text(first[MEAN_AP])} and {value_text(second[MEAN_AP])}, RoDeO "
+        f"{value_text(first['RoDeO'])} and {value_text(second['RoDeO'])}"
     )
 
 

@@ -23,6 +23,12 @@ from calipers.studies.framework import (
     counterparts_table,
 )
 from calipers.studies.rodeo import claims, claims_place
+from calipers.studies.rodeo.chexnets import (
+    FILE,
+    ChexnetArchive,
+    shipped_networks,
+    train_networks,
+)
 from calipers.studies.rodeo.claims import INVARIANT, RULES, TURN, RodeoRun
 from calipers.studies.rodeo.data import (
     StudyData,
@@ -34,12 +40,6 @@ from calipers.studies.rodeo.data import (
 )
 from calipers.studies.rodeo.experiments import EXPERIMENTS, protocol, run_all
 from calipers.studies.rodeo.figures import sweep_figures
-from calipers.studies.rodeo.networks import (
-    FILE,
-    NetworkArchive,
-    shipped_networks,
-    train_networks,
-)
 from calipers.studies.rodeo.readers import MISSING, reader_cohorts, reader_table, vindr_table
 from calipers.studies.rodeo.tables import (
     TOTAL,
@@ -171,7 +171,7 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
 
 def _networks(
     options: StudyOptions, progress: Progress
-) -> tuple[NetworkArchive, tuple[Mapping[str, Any], ...]]:
+) -> tuple[ChexnetArchive, tuple[Mapping[str, Any], ...]]:
     """Return the networks of a new training, of a folder, or those that ship."""
     if options.train:
         keep = None if options.keep is None else Path(options.keep)
@@ -180,7 +180,7 @@ def _networks(
         )
         return archive, ()
     path = shipped_networks() if options.keep is None else Path(options.keep) / FILE
-    archive = NetworkArchive.read(path)
+    archive = ChexnetArchive.read(path)
     facts = {"file": path.name, "bytes": path.stat().st_size, "sha256": hash_file(path)}
     return archive, (facts,)
 

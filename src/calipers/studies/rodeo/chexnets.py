@@ -8,7 +8,7 @@ places and sizes are those of the demo. Maps become boxes as in the paper (`boxe
 thresholds 60 and 180), the best of each class and image. No box has a part in training or in any
 choice.
 
-Boxes of the test images are kept in one npz file (`NetworkArchive`), so that table 1 can be made
+Boxes of the test images are kept in one npz file (`ChexnetArchive`), so that table 1 can be made
 again without PyTorch; `shipped_networks` is the file that comes with Calipers. Numbers are rounded
 before anything is computed from them: boxes to 1/8 pixel, scores to 16 bits.
 """
@@ -105,7 +105,7 @@ def _rows_of(k: int, table: tuple[Any, ...], names: tuple[str, ...]) -> dict[str
 
 
 @dataclass(frozen=True)
-class NetworkArchive:
+class ChexnetArchive:
     """All networks of a run."""
 
     networks: tuple[NetworkRecord, ...]
@@ -134,7 +134,7 @@ class NetworkArchive:
         write_atomically(path, sink.getvalue())
 
     @classmethod
-    def read(cls, path: Path) -> NetworkArchive:
+    def read(cls, path: Path) -> ChexnetArchive:
         """Read an archive."""
         require_file(path)
         try:
@@ -195,7 +195,7 @@ def shipped_networks() -> Path:
 
 def train_networks(
     *, seed: int, quick: bool, progress: Progress, keep: Path | None = None
-) -> NetworkArchive:
+) -> ChexnetArchive:
     """Train both networks and return their boxes of test images; ``keep`` is a folder for them.
 
     A network that is in that folder already, from the same command, is not trained again.
@@ -211,9 +211,9 @@ def train_networks(
             record = _train(name, counts, seed)
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                NetworkArchive((record,), about).write(path)
+                ChexnetArchive((record,), about).write(path)
         networks.append(record)
-    archive = NetworkArchive(tuple(networks), about)
+    archive = ChexnetArchive(tuple(networks), about)
     if keep is not None:
         archive.write(keep / FILE)
     progress("networks", 2, 2)
@@ -223,7 +223,7 @@ def train_networks(
 def _kept_record(path: Path | None, about: Mapping[str, Any]) -> NetworkRecord | None:
     if path is None or not path.exists():
         return None
-    archive = NetworkArchive.read(path)
+    archive = ChexnetArchive.read(path)
     return archive.networks[0] if archive.about == dict(about) else None
 
 

@@ -115,14 +115,14 @@ ENTRIES: Mapping[str, tuple[BenchmarkEntry, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class TrainingEffort:
     """How long networks are trained."""
 
     epochs: int  # on slices
     volume_epochs: int  # on whole volumes
 
 
-EFFORT, QUICK_EFFORT = Effort(5, 10), Effort(1, 1)
+EFFORT, QUICK_EFFORT = TrainingEffort(5, 10), TrainingEffort(1, 1)
 BATCH = 8  # slices: many steps in little time
 
 
@@ -192,7 +192,7 @@ class TrainingBrains:
 
 
 def _about(
-    template: BrainTemplate, counts: VolumeCounts, effort: Effort, seed: int, quick: bool
+    template: BrainTemplate, counts: VolumeCounts, effort: TrainingEffort, seed: int, quick: bool
 ) -> dict[str, Any]:
     import torch
 
@@ -238,14 +238,16 @@ def _kept_maps(path: Path | None, about: Mapping[str, Any]) -> tuple[list[Half],
         return None
 
 
-def _fitted(entry: BenchmarkEntry, brains: TrainingBrains, effort: Effort, seed: int) -> Score:
+def _fitted(
+    entry: BenchmarkEntry, brains: TrainingBrains, effort: TrainingEffort, seed: int
+) -> Score:
     if not entry.method:
         return CLASSICAL[entry.name][0](brains.training, seed)
     return fit_network(entry, brains.training, effort, seed)
 
 
 def fit_network(
-    entry: BenchmarkEntry, volumes: Sequence[F32], effort: Effort, seed: int
+    entry: BenchmarkEntry, volumes: Sequence[F32], effort: TrainingEffort, seed: int
 ) -> Callable[[F32], F32]:
     """Train a network on normal volumes; return its raw scores of all voxels of a volume."""
     import torch
@@ -260,12 +262,13 @@ def fit_network(
     from calipers.training.training_plan import TrainingPlan
 
     is_flat = entry.dimensions == 2
-    plan = TrainingPlan.load("anomaly" if is_flat else "anomaly-3d").changed(
-        method=entry.method,
-        side=SIDE if is_flat else SIDE // SHRINK,
-        epochs=effort.epochs if is_flat else effort.volume_epochs,
-        batch=BATCH if is_flat else None,
+    plan = TrainingPlan.load("anomaly-3d").changed(
+        method=entry.method, side=SIDE // SHRINK, epochs=effort.volume_epochs
     )
+    if is_flat:
+        plan = TrainingPlan.load("anomaly").changed(
+            method=entry.method, side=SIDE, epochs=effort.epochs, batch=BATCH
+        )
     parts = [_as_input(volume, is_flat) for volume in volumes]
     pixels = np.concatenate([part[::SLICE_STEP] if is_flat else part for part in parts])
     rows, device = np.arange(len(pixels)), torch.device("cpu")
@@ -387,21 +390,21 @@ def _record(
 ) -> AlgorithmRecord:
     """Count false voxels that raters do not see, found ones by size, and Dice by threshold."""
     n_false = n_unseen = 0
-    found = np.zeros((2, 2))  # large and small; called and all
+    sizes = np.zeros((2, 2))  # large and small; called and all
     overlap = np.zeros((len(THRESHOLDS), 2))  # twice the hits, and all
     for volume, scores in zip(volumes, maps):
-        called, is_true = scores >= THRESHOLD, volume.labels > 0
-        false = (called & ~is_true).sum(axis=(1, 2))
+        positive, is_true = scores >= THRESHOLD, volume.labels > 0
+        false = (positive & ~is_true).sum(axis=(1, 2))
         n_false += int(false.sum())
         n_unseen += int(false[~has_object(volume)].sum())
         # The spheres are numbered in the order of `RADII`, the large one first.
         for row, part in enumerate((volume.labels == 1, volume.labels > 1)):
-            found[row] += [(called & part).sum(), part.sum()]
+            sizes[row] += [(positive & part).sum(), part.sum()]
         for row, threshold in enumerate(THRESHOLDS):
-            positive = scores >= threshold
-            overlap[row] += [2 * (positive & is_true).sum(), positive.sum() + is_true.sum()]
+            above = scores >= threshold
+            overlap[row] += [2 * (above & is_true).sum(), above.sum() + is_true.sum()]
     assert RADII[0] == max(RADII)
-    shares = found[:, 0] / found[:, 1]
+    shares = sizes[:, 0] / sizes[:, 1]
     return AlgorithmRecord(
         name=entry.name,
         about=entry.about,

@@ -10,14 +10,14 @@ import pytest
 
 from calipers.errors import InputError
 from calipers.studies.framework import run_study
-from calipers.studies.rodeo.claims import TABLE, RodeoRun
-from calipers.studies.rodeo.networks import (
-    NetworkArchive,
+from calipers.studies.rodeo.chexnets import (
+    ChexnetArchive,
     NetworkCounts,
     NetworkRecord,
     chest_images,
     shipped_networks,
 )
+from calipers.studies.rodeo.claims import TABLE, RodeoRun
 from calipers.studies.rodeo.tables import TOTAL, class_values
 
 NAMES = (
@@ -39,11 +39,11 @@ def made_record(**changes) -> NetworkRecord:
 
 
 def test_an_archive_is_read_as_it_was_written(tmp_path) -> None:
-    made = NetworkArchive((made_record(),), {"command": "by hand"})
+    made = ChexnetArchive((made_record(),), {"command": "by hand"})
     for name in ("one.npz", "two.npz"):
         made.write(tmp_path / name)
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
-    (again,) = NetworkArchive.read(tmp_path / "one.npz").networks
+    (again,) = ChexnetArchive.read(tmp_path / "one.npz").networks
     for table in ("references", "predictions"):
         for one, other in zip(getattr(again, table), getattr(made.networks[0], table)):
             np.testing.assert_array_equal(one, other)
@@ -61,7 +61,7 @@ def test_what_is_no_archive_is_refused(tmp_path, content: bytes) -> None:
 
 
 def test_the_archive_that_ships_is_small_and_says_how_it_was_made() -> None:
-    archive = NetworkArchive.read(shipped_networks())
+    archive = ChexnetArchive.read(shipped_networks())
     assert shipped_networks().stat().st_size < 200_000
     assert archive.about["command"] == "calipers study rodeo --train"
     assert [one.name for one in archive.networks] == ["digits", "chests"]
