@@ -17,7 +17,7 @@ from .io.read import explain, read, sniff
 from .io.volumes.pairing import read_maps
 from .io.write import write
 from .maps.evaluate import evaluate_maps
-from .metrics.maps import soft_instance_iou
+from .metrics.soft_iou import soft_instance_iou
 from .monitors.evaluate import evaluate_monitor
 from .monitors.scope import scope_scores
 from .oracles.corrupt import corrupt

@@ -67,7 +67,7 @@ METRICS: Mapping[str, str] = {
     "aupro": "calipers.metrics.maps:Aupro",
     "voxel-dice": "calipers.metrics.maps:VoxelDice",
     "voxel-iou": "calipers.metrics.maps:VoxelIou",
-    "soft-instance-iou": "calipers.metrics.maps:SoftInstanceIou",
+    "soft-instance-iou": "calipers.metrics.soft_iou:SoftInstanceIou",
     "panoptic-quality": "calipers.metrics.instances:PanopticQuality",
     "instance-f1": "calipers.metrics.instances:InstanceF1",
     "instance-iou": "calipers.metrics.instances:InstanceIou",

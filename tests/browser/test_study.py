@@ -34,7 +34,7 @@ def test_the_page_fits_every_screen(opened, study) -> None:
 def test_the_page_fits_on_paper_and_shows_every_claim(opened, study) -> None:
     page = opened(study, **PAPER, print=True)
     assert_no_sideways_scroll(page)
-    assert page.locator(".claims tbody tr").count() == 46
+    assert page.locator(".claims tbody tr").count() == 49
 
 
 def test_everything_is_there_without_scripts(opened, study) -> None:

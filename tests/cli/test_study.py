@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from calipers.show.terminal import Narrator
+from studies.anomaly.made_brains import made_archive
 from studies.study_cases import small_result
 
 
@@ -81,3 +82,28 @@ def test_progress_shows_the_time_that_all_of_it_will_take(capsys, monkeypatch) -
     progress("figure 3", 0, 4)
     progress("figure 3", 1, 4)
     assert "figure 3: 25%, 90 s left" in capsys.readouterr().err.replace("2 min", "90 s")
+
+
+def test_a_page_to_rank_maps_is_written_instead_of_a_study(calipers, tmp_path) -> None:
+    made_archive().write(tmp_path / "brains.npz")
+    page = tmp_path / "rank.html"
+    said = calipers("study", "anomaly", "--rank-maps", page, "--keep", tmp_path)
+    assert f"Open {page}" in said.out
+    assert "slice-pca" in page.read_text()
+    again = calipers("study", "anomaly", "--rank-maps", page, "--keep", tmp_path)
+    assert again.code == 2
+    assert "--force" in again.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("rodeo", "--rank-maps", "rank.html"), "has no maps to rank"),
+        (("anomaly", "--rank-maps", "rank.html", "-o", "out"), "leave out -o and --train"),
+        (("anomaly", "--rank-maps", "nowhere/rank.html"), "a folder that exists"),
+    ],
+)
+def test_what_rank_maps_refuses(calipers, arguments, words: str) -> None:
+    said = calipers("study", *arguments)
+    assert said.code == 2
+    assert words in said.err

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calipers.data.maps import Sample
 from calipers.errors import InputError, UsageError
-from calipers.metrics.maps import soft_instance_iou, soft_instance_ious
+from calipers.evaluation.protocol import Protocol
+from calipers.maps.evaluate import evaluate_maps
+from calipers.metrics.soft_iou import soft_instance_iou, soft_instance_ious
 from reference import voxels as slow
 
 LABELS = np.array([[1, 1, 0, 0], [0, 0, 0, 3], [0, 0, 3, 3]])
@@ -142,3 +145,45 @@ def test_what_is_refused(prediction: np.ndarray, labels: np.ndarray, rule: str, 
 def test_options_that_do_not_exist(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         soft_instance_iou(np.zeros((2, 2)), np.zeros((2, 2), int), **options)
+
+
+def graded_protocol() -> Protocol:
+    blocks = []
+    for name, more in (("strict", ""), ("graded", 'empty = "graded"'), ("a", 'empty = "graded"')):
+        alpha = "alpha = 0.2" if name == "a" else ""
+        blocks.append(f'[[metric]]\nname = "{name}"\nkind = "soft-instance-iou"\n{more}\n{alpha}')
+    head = 'schema = "calipers.protocol/1"\nname = "soft"\nsource = "a test"\n'
+    return Protocol.from_toml(head + "\n".join(blocks))
+
+
+def test_samples_without_objects_can_be_graded_against_the_mean_object() -> None:
+    """Objects of 4 and 6 voxels: e is 5 voxels in samples without any, and 1e-5 elsewhere."""
+    labels = np.zeros((8, 8), np.uint8)
+    labels[1:3, 1:3] = labels[5:8, 5:7] = 1
+    called = np.where(labels, 0.5, 0).astype(np.float32)
+    faint = np.zeros((8, 8), np.float32)
+    faint[0, :4] = 0.25
+    empty = np.zeros_like(faint)
+    samples = [
+        Sample("with", labels, {"m": called}),
+        Sample("faint", np.zeros_like(labels), {"m": faint}),
+        Sample("empty", np.zeros_like(labels), {"m": empty}),
+    ]
+    found = evaluate_maps(samples, graded_protocol(), ci=False)
+    own = soft_instance_iou(called, labels)
+    assert float(found["graded"]) == pytest.approx((own + 5 / (5 + 0.5 * 1) + 1) / 3, abs=1e-12)
+    assert float(found["strict"]) == pytest.approx((own + 1e-5 / (0.5 + 1e-5) + 1) / 3, abs=1e-12)
+    lenient = soft_instance_iou(called, labels, 0.2)
+    assert float(found["a"]) == pytest.approx((lenient + 5 / (5 + 0.2) + 1) / 3, abs=1e-12)
+
+
+def test_without_any_object_graded_is_strict() -> None:
+    labels, faint = np.zeros((4, 4), np.uint8), np.full((4, 4), 0.1, np.float32)
+    found = evaluate_maps([Sample("one", labels, {"m": faint})], graded_protocol(), ci=False)
+    assert float(found["graded"]) == float(found["strict"])
+
+
+def test_another_word_for_empty_is_refused() -> None:
+    text = graded_protocol().to_toml().replace("graded", "soft", 2)
+    with pytest.raises(UsageError, match="empty is one of strict, graded"):
+        evaluate_maps([], Protocol.from_toml(text.replace('name = "soft"', 'name = "graded"')))

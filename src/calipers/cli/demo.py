@@ -331,6 +331,11 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
     "--ranking", metavar="FILE", help="Table of human ranks, with the columns algorithm and rank."
 )
 @click.option(
+    "--rank-maps",
+    metavar="PAGE",
+    help="Write a page that shows the maps of anomaly blind, on which to make that table.",
+)
+@click.option(
     "--ood", metavar="COLUMN[=VALUE,...]", help="Images of the data that are out of distribution."
 )
 @click.option(
@@ -364,6 +369,7 @@ def study(name: str | None, **options: Any) -> None:
     calipers study rodeo -o rodeo-study
     calipers study rodeo --data BBox_List_2017.csv -o rodeo-study
     calipers study anomaly -o anomaly-study
+    calipers study anomaly --rank-maps rank.html
     calipers study stability --data maps -o stability-study
     calipers study stability --train --quick --keep networks -o stability-study
     calipers study monitors -o monitors-study
@@ -373,6 +379,9 @@ def study(name: str | None, **options: Any) -> None:
 
     if name is None:
         _list(as_json=options["as_json"])
+        return
+    if options["rank_maps"] is not None:
+        _write_ranking_page(name, options)
         return
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     predictions = named_files(options["predictions"])
@@ -402,6 +411,23 @@ def study(name: str | None, **options: Any) -> None:
     _print(result)
     if page is not None:
         click.echo(f"Open {page}")
+
+
+def _write_ranking_page(name: str, options: dict[str, Any]) -> None:
+    """Write the page of ``--rank-maps``, instead of a study."""
+    if name != "anomaly":
+        raise UsageError(f"the study {name!r} has no maps to rank: calipers study anomaly")
+    if options["output"] is not None or options["train"]:
+        raise UsageError("--rank-maps writes its page alone: leave out -o and --train")
+    from calipers.studies.anomaly.ranking_page import write_ranking_page
+    from calipers.studies.anomaly.study import open_brains
+
+    path = Path(options["rank_maps"])
+    check_file(options["rank_maps"], force=options["force"], inputs=())
+    archive, (entry,) = open_brains(options["keep"])
+    bench = archive.benchmarks[0]
+    write_ranking_page(path, bench, seed=options["seed"], archive=str(entry["sha256"]))
+    click.echo(f"Open {path}, rank the maps, and run: calipers study anomaly --ranking ranking.csv")
 
 
 def _list(*, as_json: bool) -> None:

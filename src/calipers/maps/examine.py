@@ -282,8 +282,12 @@ def sums(view: MapView, measures: Sequence[Measure], slices: str) -> dict[str, P
             pairs |= _at_level(view, of_ranks, level, slices)
     for measure in measures:
         if measure.quantity == "softIoU":
-            value = voxel_ranking.per_sample(view.soft_sums, measure.alpha, _variant(measure))
+            totals = view.soft_sums
+            value = voxel_ranking.per_sample(totals, measure.alpha, _variant(measure))
             pairs[measure.key] = _mean_parts(np.array([value]))
+            if measure.is_graded:
+                scores = 0.0 if len(totals.voxels) else totals.background
+                pairs[measure.empty_key] = scores, float(totals.voxels.sum())
         elif measure.level in ("dataset", "batch") and measure.threshold is not None:
             pairs[measure.key] = _overlap_parts(view, measure)
     return pairs

@@ -11,7 +11,7 @@
   evidence is `calipers.data.maps.Maps`.
 - Curves over all voxels as families of numbers, so that every point gets its interval like any
   other metric. They are drawn, not listed in protocols; a bin of scores is one operating point.
-- `soft_instance_iou` of arrays: how well a map covers each object and nothing else.
+- `calipers.metrics.soft_iou` has the soft IoU of instances.
 
 Formulas and ties: `kernels.voxels` for voxels in bins, `kernels.voxel_ranking` for all scores.
 """
@@ -22,22 +22,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from calipers.arguments import names_arguments
-from calipers.arrays import F64, I64, host_array
+from calipers.arrays import F64, I64
 from calipers.data.cohort import Cohort
 from calipers.data.maps import Histograms, Maps
-from calipers.data.masks import Masks
-from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.io.volumes.values import as_labels, as_map
-from calipers.kernels import ragged, runs, voxel_ranking, voxels
+from calipers.errors import UsageError, did_you_mean
+from calipers.kernels import ragged, voxel_ranking, voxels
 from calipers.kernels.resampling import digits, exact_product, joined, products
-from calipers.kernels.voxel_ranking import SoftSums, Variant
-from calipers.metrics.base import REVISITING, Facts, MetricPlan, check_number, check_options
+from calipers.metrics.base import Facts, MetricPlan, check_number, check_options
 
 # Words of `MapSettings`.
 AXES = ("x", "y", "z")
@@ -47,6 +43,7 @@ BEST_DICE, FPR = "best-dice", "fpr:"
 LEVELS = ("dataset", "sample", "slice", "batch")
 BEST = "best"
 VARIANTS = ("tversky", "jaccard", "printed")
+EMPTY = ("strict", "graded")
 RATE = 0.05  # of false voxels, where none is named
 COARSE = 3  # shift of the bins of replicates: 8,192 of them
 MOST_DENSE = 400_000_000  # bytes; larger tables stay sparse
@@ -151,6 +148,7 @@ class Measure:
     limit: float = 0.3  # AUPRO: the rate of false voxels up to which is integrated
     alpha: float = 0.5  # softIoU: the weight of false voxels
     variant: str = "tversky"  # softIoU
+    empty: str = "strict"  # softIoU: how samples without objects are scored
 
     @classmethod
     def of(cls, quantity: str, levels: Sequence[str], plan: MetricPlan) -> Measure:
@@ -171,6 +169,8 @@ class Measure:
             raise UsageError(f"metric {plan.name!r}: limit is above 0")
         if options.get("variant", VARIANTS[0]) not in VARIANTS:
             raise UsageError(f"metric {plan.name!r}: variant is one of {', '.join(VARIANTS)}")
+        if options.get("empty", EMPTY[0]) not in EMPTY:
+            raise UsageError(f"metric {plan.name!r}: empty is one of {', '.join(EMPTY)}")
         measure = cls(quantity, **{**options, "level": level})
         measure._check_at(plan)
         return measure
@@ -197,6 +197,11 @@ class Measure:
         return rate_of(self.at)
 
     @property
+    def is_graded(self) -> bool:
+        """Whether samples without objects are scored against the mean object of the data set."""
+        return self.empty == "graded"
+
+    @property
     def threshold(self) -> float | None:
         """The score from which a voxel is called, where it is a given number."""
         return None if isinstance(self.at, str) else float(self.at)
@@ -217,12 +222,19 @@ class Measure:
         ``dataset.best``, ``jaccard``.
         """
         if self.quantity == "softIoU":
-            return self.variant
+            return f"{self.variant}.graded" if self.is_graded else self.variant
         if self.quantity not in ("Dice", "IoU"):
             return self.level
         if self.rate is not None:
             return f"{self.level}.fpr"
         return f"{self.level}.{BEST if self.threshold is None else 'threshold'}"
+
+    @property
+    def empty_key(self) -> str:
+        """Of a graded soft IoU: where the sum of scores of a sample without objects stands (0 with
+        objects), and the voxels of all objects.
+        """
+        return f"{self.key},empty"
 
     @property
     def key(self) -> str:
@@ -231,7 +243,7 @@ class Measure:
             "AUPRO": f"@{self.limit:g}",
             "Dice": f"@{self.at}",
             "IoU": f"@{self.at}",
-            "softIoU": f"@{self.variant},{self.alpha:g}",
+            "softIoU": f"@{self.variant},{self.alpha:g}{',graded' if self.is_graded else ''}",
         }
         return f"{self.quantity}/{self.level}{choices.get(self.quantity, '')}"
 
@@ -407,7 +419,7 @@ class MapMetric:
 
     def _column(self, evidence: Maps, measure: Measure, weights: I64) -> F64:
         if not measure.pooled:
-            values = _ratio(exact_product(weights, evidence.sums[measure.key]))
+            values = ratio_of_sums(exact_product(weights, evidence.sums[measure.key]))
             if measure.level == "dataset":
                 # False voxels alone make a ratio of 0, but there was nothing to find.
                 values[weights @ evidence.references == 0] = np.nan
@@ -453,7 +465,7 @@ class MapMetric:
         return number > 0, number > 0, total < number
 
 
-def _ratio(sums: F64) -> F64:
+def ratio_of_sums(sums: F64) -> F64:
     """Return (R,) the first of two columns over the second, NaN where it is 0."""
     quotient: F64 = np.full(len(sums), np.nan)
     np.divide(sums[:, 0], sums[:, 1], out=quotient, where=sums[:, 1] > 0)
@@ -583,36 +595,6 @@ class VoxelIou(MapMetric):
     )
 
 
-class SoftInstanceIou(MapMetric):
-    """The soft IoU of every reference object with the map around it, averaged per sample, then over
-    samples.
-
-    On an object and the background, other objects left out: ``(sum p y + e) / (a sum p + (1 - a)
-    sum y + e)``. A sample without objects has ``e / (a sum p + e)``: 1 if nothing is called. See
-    `calipers.kernels.voxel_ranking`.
-    """
-
-    quantity = "softIoU"
-    own_options = ("level", "alpha", "variant")
-    levels = ("sample",)
-    facts = Facts(
-        id="soft-instance-iou@1",
-        short={"softIoU": {}},
-        per_class=False,
-        swap=False,
-        word="soft instance IoU",
-        meaning=(
-            "For every reference, without a threshold: the score inside it, over the mean of its "
-            "size and of all score on it and the background; then the mean per image. At alpha 0.5 "
-            "this is a soft Dice, so the soft Jaccard stands beside it. Faint scores all over the "
-            "background lower it. An image without references has 1 if nothing is called, and less "
-            "with every score."
-        ),
-        citations=(REVISITING,),
-        page="explanation/maps.md#soft-instance-iou",
-    )
-
-
 class VoxelCurve(MapMetric):
     """Base of curves: one number per place on the x axis."""
 
@@ -679,119 +661,3 @@ class VoxelPrecisionCurve(VoxelCurve):
         # Without the slack a recall that is met exactly may be rounded past its voxel.
         first = np.searchsorted(hits, self.places * hits[-1] - SLACK)
         return np.asarray(hits[first] / (hits[first] + alarms[first]))
-
-
-@names_arguments
-def soft_instance_iou(
-    prediction: ArrayLike,
-    labels: ArrayLike,
-    alpha: float = 0.5,
-    variant: Variant = "tversky",
-    *,
-    instances: bool | None = None,
-) -> float:
-    """Return the soft instance IoU of one sample, the mean over its objects.
-
-    Parameters
-    ----------
-    prediction
-        Scores in [0, 1], two- or three-dimensional.
-    labels
-        Of the same shape: a whole number per object and 0 for the background, or a mask whose
-        connected components (neighbours across corners included) are the objects.
-    alpha
-        Weight of scores outside of an object against gaps inside of it, in [0, 1].
-    variant
-        ``tversky`` (the soft Dice at alpha = .5), ``jaccard`` (the soft IoU at alpha = .5) or
-        ``printed`` (the formula as it stands in the paper, which is not 1 for a perfect
-        prediction).
-    instances
-        Whether ``labels`` numbers objects (True) or is a mask (False). By default truth values, and
-        numbers that are only 0 and 1, are a mask.
-
-    Notes
-    -----
-    For object k, with y its voxels and p the scores, both summed over its voxels and the background
-    (other objects are left out), and e = 1e-5: ``(sum p y + e) / (alpha sum p + (1 - alpha) sum y +
-    e)``; the other variants are in `calipers.kernels.voxel_ranking`. A sample without objects
-    scores ``e / (alpha sum p + e)``: 1 for an empty map, near 0 otherwise.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> labels = np.array([[1, 1, 0, 0], [0, 0, 0, 2]])
-    >>> round(soft_instance_iou(labels > 0, labels), 6)
-    1.0
-    >>> round(soft_instance_iou(labels == 1, labels), 4)  # one of two objects is missed
-    0.5
-    """
-    return voxel_ranking.per_sample(
-        _sums(prediction, labels, alpha, variant, instances), alpha, variant
-    )
-
-
-def soft_instance_ious(
-    prediction: ArrayLike,
-    labels: ArrayLike,
-    alpha: float = 0.5,
-    variant: Variant = "tversky",
-    *,
-    instances: bool | None = None,
-) -> F64:
-    """Return the soft instance IoU of every object, in the order of their numbers; see
-    `soft_instance_iou`.
-
-    A sample without objects gives no values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> labels = np.array([[1, 1, 0, 0], [0, 0, 0, 2]])
-    >>> soft_instance_ious(labels == 1, labels).round(4).tolist()
-    [1.0, 0.0]
-    """
-    return voxel_ranking.per_object(
-        _sums(prediction, labels, alpha, variant, instances), alpha, variant
-    )
-
-
-def _sums(
-    prediction: ArrayLike, labels: ArrayLike, alpha: float, variant: str, instances: bool | None
-) -> SoftSums:
-    """Check everything that came in, and sum up."""
-    if variant not in get_args(Variant):
-        raise UsageError(f"no soft IoU {variant!r}; {did_you_mean(variant, get_args(Variant))}")
-    if not 0 <= alpha <= 1:
-        raise UsageError(f"alpha lies in [0, 1], not {alpha!r}")
-    scores, numbers = _as_array(prediction, "prediction"), _as_array(labels, "labels")
-    if scores.ndim not in (2, 3):
-        raise InputError(
-            "a map with 2 or 3 axes", rule="map-shape", field="prediction", value=scores.shape
-        )
-    if scores.shape != numbers.shape:
-        shapes = f"{scores.shape} and {numbers.shape}"
-        raise InputError(
-            "a prediction and labels of one shape",
-            rule="shape-mismatch",
-            value=shapes,
-            hint="nothing is resized",
-        )
-    masks = _objects(as_labels(numbers, "instances", file="labels"), instances)
-    objects = runs.fill(masks.start, masks.length, masks.owner + 1, scores.shape)
-    return voxel_ranking.sums(as_map(scores, file="prediction"), objects, len(masks))
-
-
-def _as_array(values: ArrayLike, name: str) -> NDArray[Any]:
-    try:
-        return host_array(values)
-    except ValueError as error:
-        raise InputError("an array", rule="type", field=name, value=str(error)) from None
-
-
-def _objects(labels: NDArray[Any], instances: bool | None) -> Masks:
-    """Return the objects in the order of their labels, or of their first voxels if the labels are a
-    mask.
-    """
-    # Only 0 and 1: components of a mask, unless the caller says that 1 is one object.
-    is_mask = not instances if instances is not None else labels.max(initial=0) <= 1
-    return Masks.from_components(labels) if is_mask else Masks.from_labels(labels)

@@ -221,7 +221,13 @@ def items(entries: Sequence[str]) -> str:
 
 
 def document(
-    title: str, body: str, *, skip: str, payload: str = "", styles: tuple[str, ...] = ()
+    title: str,
+    body: str,
+    *,
+    skip: str,
+    payload: str = "",
+    styles: tuple[str, ...] = (),
+    script: str = "page.js",
 ) -> str:
     """Return a page as HTML; the policy allows our style and script only.
 
@@ -237,9 +243,11 @@ def document(
         JSON that the script reads, for pages with a table of every row.
     styles
         Names of further style sheets among the assets.
+    script
+        Name of the script among the assets.
     """
     style = "".join(map(_asset, ("page.css", *styles))) + stylesheet()
-    script = _asset("page.js")
+    script = _asset(script)
     # Hashes instead of 'unsafe-inline': a script that got in by a name would not run.
     policy = (
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "

@@ -521,6 +521,18 @@ def _claim(source: Statement, judgement: ClaimJudgement, basis: Basis) -> Claim:
     )
 
 
+def counterparts_table(rows: Sequence[tuple[str, str]]) -> Table:
+    """Return where every figure and table of a paper is on the page of its study, or why not.
+
+    Parameters
+    ----------
+    rows
+        What the paper has, and where it is here.
+    """
+    title = "Where every figure and table of the paper is"
+    return Table(("in the paper", "here"), tuple(rows), name="table-counterparts", title=title)
+
+
 def joint_verdict(flags: Sequence[bool]) -> bool | None:
     """Return True if all flags are true, False if none is, and None (in part) otherwise."""
     if all(flags):

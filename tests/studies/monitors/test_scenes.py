@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from calipers.errors import InputError
+from calipers.studies.monitors.archive import MonitorArchive, shipped
+from calipers.studies.monitors.scene_pictures import scenes_figure
 from calipers.studies.monitors.scenes import (
     BOTH,
     FOREIGN,
@@ -90,3 +94,19 @@ def test_drawn_shapes_are_the_same_every_time() -> None:
     np.testing.assert_array_equal(shapes.pixels, drawn_shapes(14).pixels)
     assert shapes.pixels.min() == 0
     assert (shapes.pixels.max(axis=(1, 2)) > 0.5).all()
+
+
+def test_scenes_are_drawn_again_only_if_they_are_those_of_the_archive() -> None:
+    pytest.importorskip("sklearn")
+    archive = MonitorArchive.read(shipped())
+    figure = scenes_figure(archive)
+    assert figure is not None
+    assert [panel.title for panel in figure.panels] == ["usual", *PICTURE_SHIFTS, "foreign", "both"]
+    assert "in distribution" in figure.panels[0].note
+    assert all("OOD" in panel.note for panel in figure.panels[1:])
+    record = archive.detectors[0]
+    image, boxes, labels = record.references
+    moved = replace(record, references=(image, boxes + 1, labels))
+    assert scenes_figure(replace(archive, detectors=(moved,))) is None
+    assert scenes_figure(replace(archive, about={})) is None
+    assert scenes_figure(None) is None

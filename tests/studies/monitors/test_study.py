@@ -198,15 +198,16 @@ def test_the_curves_over_tau_agree_with_the_evaluation(run: Run) -> None:
 
 
 def test_figures_and_tables_are_there(run: Run) -> None:
-    assert [figure.name for figure in run.result.figures] == [f"figure-{k}" for k in range(1, 9)]
+    numbered = [f"figure-{k}" for k in range(1, 9)]
+    assert [figure.name for figure in run.result.figures] == ["figure-scenes", *numbered]
     assert all(figure.title and figure.caption and figure.panels for figure in run.result.figures)
-    assert isinstance(run.result.figures[2].panels[0], Scatter)
-    assert isinstance(run.result.figures[3].panels[0], HeatMap)
+    assert isinstance(run.result.figures[3].panels[0], Scatter)
+    assert isinstance(run.result.figures[4].panels[0], HeatMap)
     names = [table.name for table in run.result.appendix]
     n = len(run.found.trials)
     per_trial = [f"table-{kind}-{k}" for k in range(1, n + 1) for kind in (5, 6)]
     first = ["table-1", "table-2", "table-3", "table-4"]
-    assert names == [*first, *per_trial, "table-7", "table-8"]
+    assert names == [*first, *per_trial, "table-7", "table-8", "table-counterparts"]
     decided = {row[:2]: row[2] for row in run.result.appendix[5].rows}
     base = float(run.found.trials[0].unsafe.mean())
     assert decided["max-score", "SG"] + decided["max-score", "RH"] == pytest.approx(base)

@@ -137,6 +137,7 @@ def test_predictions_are_read_beside_the_data(tmp_path) -> None:
     assert [entry["file"] for entry in result.inputs] == [
         str(tmp_path / "boxes.json"),
         str(tmp_path / "ours.json"),
+        "chexnet.npz",
     ]
 
 

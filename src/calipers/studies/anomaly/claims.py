@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims of the study of anomaly maps: metrics, controlled experiments (a) to (e), benchmark.
 
-Each function judges one statement by an `AnomalyRun`; `study.run` judges them in the order in which
-they stand here, which is that of the paper: its metrics and controlled experiments first, then its
-benchmark and its discussion.
+Statements, rules and limits stand in ``claims.toml``. Each function here judges one statement by an
+`AnomalyRun`; `study.run` judges them in the order of the rules, which is that of the paper: its
+metrics and controlled experiments first, then its benchmark and its discussion.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from calipers.studies.anomaly.archive import SEEN, SLICES, VOLUMES, Benchmark
 from calipers.studies.anomaly.controlled import (
     AS_MANY,
+    CALLED,
     EXACT,
     FAINT,
     MOVES,
+    RULES,
     STEADY,
     STRONG,
     TOUCHING,
@@ -23,9 +26,6 @@ from calipers.studies.anomaly.controlled import (
 from calipers.studies.anomaly.experiments import (
     DESIRED_CHANGES,
     HALF,
-    SEEN,
-    SLICES,
-    VOLUMES,
     AnomalyRun,
     agreement,
     count_desired_changes,
@@ -34,6 +34,7 @@ from calipers.studies.anomaly.experiments import (
 from calipers.studies.anomaly.measures import (
     AREAS,
     F1S,
+    GRADED,
     INSTANCE,
     LENIENT,
     METRICS,
@@ -43,19 +44,17 @@ from calipers.studies.anomaly.measures import (
 )
 from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict, number_text
 
-CLAIMS: Claims[AnomalyRun] = Claims()
+CLAIMS: Claims[AnomalyRun] = Claims(rules=RULES)
 BOTH = ("2D", "3D")
-DEFINITIONS, EXPERIMENTS = "section 2", "section 3, figure 1 (top)"
 
-CLOSE = 0.6  # two orders with a tau-b of at least this count as close
-HIDDEN = 0.2  # share of false positive voxels that raters did not see; from here on it is large
+CLOSE = RULES.limit("close")  # two orders with a tau-b of at least this count as close
+HIDDEN = RULES.limit("hidden")  # from here on the share of unseen false voxels is large
+FREQUENT = RULES.limit("frequent")
+DIFFERENT = RULES.limit("changed-order")
+MOST = RULES.limit("most")
 
 
-@CLAIMS.statement(
-    "undefined-without-objects",
-    "Dice, AP and AUROC have no value without labelled objects.",
-    DEFINITIONS,
-)
+@CLAIMS.judge("undefined-without-objects")
 def _(run: AnomalyRun) -> ClaimJudgement:
     empty = run.controlled.probes["2D"]["empty"]
     undefined_names = [name for name in (*RANKING, *AREAS) if np.isnan(empty[name])]
@@ -69,11 +68,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "pooling-favours-large-objects",
-    "Metrics over the voxels of a whole data set favour large anomalies.",
-    DEFINITIONS,
-)
+@CLAIMS.judge("pooling-favours-large-objects")
 def _(run: AnomalyRun) -> ClaimJudgement:
     flags, parts = [], []
     for name in BOTH:
@@ -92,11 +87,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "printed-formula",
-    "The printed formula of the soft IoU measures the overlap of a map with an object.",
-    DEFINITIONS,
-)
+@CLAIMS.judge("printed-formula")
 def _(run: AnomalyRun) -> ClaimJudgement:
     perfect = run.controlled.probes["2D"]["all"]
     return ClaimJudgement(
@@ -109,11 +100,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "ap-auroc-fall-in-a",
-    "(a) AP and AUROC fall although more objects are found, with as many voxels.",
-    EXPERIMENTS,
-)
+@CLAIMS.judge("ap-auroc-fall-in-a")
 def _(run: AnomalyRun) -> ClaimJudgement:
     names = [name for name in RANKING if not name.endswith("slice")]
     fixed = run.changes("a-fixed", names)
@@ -130,11 +117,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "soft-iou-rises-in-a",
-    "(a) The soft IoU rises as intended when more objects are found.",
-    EXPERIMENTS,
-)
+@CLAIMS.judge("soft-iou-rises-in-a")
 def _(run: AnomalyRun) -> ClaimJudgement:
     sentence = "the soft IoU rises"
     return ClaimJudgement(
@@ -147,11 +130,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "object-metrics-steady-in-a",
-    "(a) Metrics on objects are noisy, but remain relatively consistent.",
-    EXPERIMENTS,
-)
+@CLAIMS.judge("object-metrics-steady-in-a")
 def _(run: AnomalyRun) -> ClaimJudgement:
     names, sentence = (*F1S, INSTANCE), "metrics on objects stay"
     steady = np.abs(run.changes("a", names)) <= STEADY
@@ -172,9 +151,7 @@ def _scan_text(run: AnomalyRun, experiment: str, names: tuple[str, ...]) -> str:
     return f"Over the choices that the paper leaves open: {'; '.join(shares)}."
 
 
-@CLAIMS.statement(
-    "peak-at-true-size", "(b) Most metrics have their peak at the true size.", EXPERIMENTS
-)
+@CLAIMS.judge("peak-at-true-size")
 def _(run: AnomalyRun) -> ClaimJudgement:
     flags, parts = [], []
     for response in run.controlled.of("b"):
@@ -198,11 +175,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "f1-less-pronounced",
-    "(b) The peaks of F1 at IoU 0.5 and by centre are less pronounced.",
-    EXPERIMENTS,
-)
+@CLAIMS.judge("f1-less-pronounced")
 def _(run: AnomalyRun) -> ClaimJudgement:
     names, flags, parts = ("F1@0.5", "F1@centre"), [], []
     for response in run.controlled.of("b"):
@@ -225,9 +198,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "dataset-ap-one-sided", "(b) AP of the data set is nearly constant on one side.", EXPERIMENTS
-)
+@CLAIMS.judge("dataset-ap-one-sided")
 def _(run: AnomalyRun) -> ClaimJudgement:
     flags, parts = [], []
     for response in run.controlled.of("b"):
@@ -249,9 +220,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "f1-001-one-sided", "(b) F1 at IoU 0.01 is nearly constant on one side.", EXPERIMENTS
-)
+@CLAIMS.judge("f1-001-one-sided")
 def _(run: AnomalyRun) -> ClaimJudgement:
     flags, words, last = [], [], []
     for name, response in zip(BOTH, run.controlled.of("b")):
@@ -269,11 +238,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "false-alarms-strong",
-    "(c) AP, AUROC and F1 by centre react strongly to false detections.",
-    EXPERIMENTS,
-)
+@CLAIMS.judge("false-alarms-strong")
 def _(run: AnomalyRun) -> ClaimJudgement:
     flags, words = [], []
     for name in ("AP/dataset", "AUROC/dataset", "F1@centre"):
@@ -291,9 +256,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "soft-iou-less-affected", "(c) The soft IoU is less affected by false detections.", EXPERIMENTS
-)
+@CLAIMS.judge("soft-iou-less-affected")
 def _(run: AnomalyRun) -> ClaimJudgement:
     names = ("softIoU", "AP/dataset", "F1@centre")
     at_four = {name: run.controlled.responses["c", "2D"].at(name, AS_MANY) for name in names}
@@ -317,12 +280,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "missed-most-sensitive",
-    "(d) F1, the soft IoU, and AP and Dice of the data set are the most sensitive to missed "
-    "objects.",
-    EXPERIMENTS,
-)
+@CLAIMS.judge("missed-most-sensitive")
 def _(run: AnomalyRun) -> ClaimJudgement:
     family = (*F1S, "softIoU", "AP/dataset", "Dice")
     others = [name for name in (*RANKING, *AREAS) if name not in family]
@@ -352,11 +310,7 @@ def _least(losses: dict[str, float], names: list[str]) -> str:
     return f"{name}, {number_text(losses[name])}"
 
 
-@CLAIMS.statement(
-    "sample-level-blind-to-missed",
-    "(d) Metrics by samples and by slices do not reflect missed objects.",
-    EXPERIMENTS,
-)
+@CLAIMS.judge("sample-level-blind-to-missed")
 def _(run: AnomalyRun) -> ClaimJudgement:
     names = ("AP/sample", "AP/slice", "AUROC/sample", "AUROC/slice")
     # Both readings of the experiment: missed in every sample, and in new samples.
@@ -373,11 +327,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "empty-only-f1-and-soft",
-    "(e) Only F1 and the soft IoU improve with normal samples.",
-    EXPERIMENTS,
-)
+@CLAIMS.judge("empty-only-f1-and-soft")
 def _(run: AnomalyRun) -> ClaimJudgement:
     rising, others = (*SOFT, *F1S), [name for name in METRICS if name not in (*SOFT, *F1S)]
     rise, rest = run.changes("e", rising), run.changes("e", others)
@@ -392,9 +342,37 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "dataset-ap-falls-with-empty", "(e) AP of the data set falls with normal samples.", EXPERIMENTS
-)
+@CLAIMS.judge("empty-improves-with-faint-scores")
+def _(run: AnomalyRun) -> ClaimJudgement:
+    flags, parts, reaches = [], [], []
+    for name, response in zip(BOTH, run.controlled.of("e-faint")):
+        # Without normal samples: one of four objects is missed in every sample.
+        alone = float(run.controlled.responses["e", name].values["softIoU"][0])
+        below = response.x < CALLED
+        better = (response.values["softIoU"] > alone + EXACT)[below]
+        flags.append(bool(better.all()))
+        reaches.append(bool(better[1:].any()))
+        lowest = response.x[below][1]
+        parts.append(
+            f"{name}: {number_text(alone)} without normal samples, "
+            f"{number_text(response.at('softIoU', 0.0))} with empty ones, "
+            f"{number_text(response.at('softIoU', lowest))} at a score of {lowest:g} (graded "
+            f"{number_text(response.at(GRADED, lowest))}, and "
+            f"{number_text(response.at(GRADED, 0.4))} at 0.4)"
+        )
+    outcome: bool | None = all(flags)
+    if not outcome and any(reaches):
+        outcome = None
+    return ClaimJudgement(
+        outcome,
+        f"softIoU. {'; '.join(parts)}.",
+        "A sample without objects scores 0.00001 / (a sum p + 0.00001): on maps of networks, which "
+        "are never exactly 0, normal samples count as failures. The graded form takes the mean "
+        "volume of an object instead of 0.00001 there.",
+    )
+
+
+@CLAIMS.judge("dataset-ap-falls-with-empty")
 def _(run: AnomalyRun) -> ClaimJudgement:
     return ClaimJudgement(
         bool((run.changes("e", ["AP/dataset"]) < -EXACT).all()),
@@ -405,11 +383,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     )
 
 
-@CLAIMS.statement(
-    "others-insensitive-to-empty",
-    "(e) The other metrics do not see normal samples, by design.",
-    EXPERIMENTS,
-)
+@CLAIMS.judge("others-insensitive-to-empty")
 def _(run: AnomalyRun) -> ClaimJudgement:
     others = [name for name in METRICS if name not in (*SOFT, *F1S, "AP/dataset")]
     most = np.abs(run.changes("e", others)).max()
@@ -441,20 +415,15 @@ def _loss(response: Response, metric: str, x: float) -> float:
     return float(response.values[metric][0]) - response.at(metric, x)
 
 
-@CLAIMS.statement(
-    "soft-iou-and-f1-mirror-people",
-    "The soft IoU and F1 order algorithms much as people do.",
-    "section 3, figure 1 (bottom)",
-)
+@CLAIMS.judge("soft-iou-and-f1-mirror-people")
 def _(run: AnomalyRun) -> ClaimJudgement:
     if run.ranking is None:
         return ClaimJudgement(
             None,
-            "No ranking by people was provided, and the paper prints none: pass one with "
-            "--ranking FILE (columns algorithm and rank).",
-            "Rank the maps of the algorithms of this benchmark, by slices with an object or by "
-            "whole volumes, and run the study again. It then shows tau-b and rho of every metric "
-            "with that ranking.",
+            "No ranking by people was provided, and the paper prints none: make one with "
+            "--rank-maps PAGE, and pass it with --ranking FILE (columns algorithm and rank).",
+            "The page shows slices with an object and the maps of all algorithms without their "
+            "names. With a ranking the study shows tau-b and rho of every metric with it.",
             is_tested=False,
         )
     tau = {name: one.tau for name, one in run.agreements(SEEN).items()}
@@ -477,65 +446,151 @@ def _best(tau: dict[str, float], names: tuple[str, ...]) -> str:
     return names[int(np.where(np.isnan(values), -2.0, values).argmax())]
 
 
-@CLAIMS.statement(
-    "people-saw-only-slices-with-objects",
-    "People who see slices with an object only see less of the false alarms.",
-    "section 3, last sentence",
-)
+@CLAIMS.judge("people-saw-only-slices-with-objects")
 def _(run: AnomalyRun) -> ClaimJudgement:
-    bench = run.benchmark
-    # An algorithm without false positive voxels has no share.
-    shares = {name: value for name, value in bench.unseen_share.items() if not np.isnan(value)}
-    middle = float(np.median(list(shares.values())))
-    least, most = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
-    taus = {name: _same_order(run, name) for name in ("softIoU", "F1@0.5", "AP/dataset")}
+    flags, parts = [], []
+    for bench in run.benchmarks:
+        # An algorithm without false positive voxels has no share.
+        shares = {one.name: one.unseen_share for one in bench.records}
+        shares = {name: value for name, value in shares.items() if not np.isnan(value)}
+        middle = float(np.median(list(shares.values())))
+        least, most = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
+        taus = {name: _same_order(bench, name) for name in ("softIoU", "F1@0.5", "AP/dataset")}
+        flags.append(middle >= HIDDEN)
+        parts.append(
+            f"{bench.name}: {bench.slices - bench.slices_seen} of {bench.slices} slices contain no "
+            f"object. Of the false positive voxels, {middle:.0%} lie there (median over the "
+            f"algorithms; {least} {shares[least]:.0%}, {most} {shares[most]:.0%}). Tau-b of the "
+            "orders on all slices and on slices with an object: "
+            f"{', '.join(f'{name} {number_text(tau)}' for name, tau in taus.items())}."
+        )
     return ClaimJudgement(
-        middle >= HIDDEN,
-        f"{bench.slices - bench.slices_seen} of {bench.slices} slices contain no object. Of the "
-        f"false positive voxels, {middle:.0%} lie there (median over the algorithms; {least} "
-        f"{shares[least]:.0%}, {most} {shares[most]:.0%}). Tau-b of the orders on all slices and "
-        "on slices with an object: "
-        f"{', '.join(f'{name} {number_text(tau)}' for name, tau in taus.items())}.",
+        joint_verdict(flags),
+        " ".join(parts),
         "AP and AUROC by slices do not change at all: slices without an object have no value "
         "there.",
     )
 
 
-def _same_order(run: AnomalyRun, metric: str) -> float:
+def _same_order(bench: Benchmark, metric: str) -> float:
     """Return tau-b of the orders of the algorithms on all slices and on those with an object."""
-    ranks = [-value for value in run.benchmark.column(SLICES, metric)]
-    return agreement(ranks, run.benchmark.column(SEEN, metric)).tau
+    ranks = [-value for value in bench.column(SLICES, metric)]
+    return agreement(ranks, bench.column(SEEN, metric)).tau
 
 
-@CLAIMS.statement(
-    "metrics-see-different-things",
-    "Metrics capture different aspects of performance: which one to choose depends on the use.",
-    "section 4 and abstract",
-)
+@CLAIMS.judge("undefined-is-frequent")
 def _(run: AnomalyRun) -> ClaimJudgement:
-    columns = {name: run.benchmark.column(VOLUMES, name) for name in METRICS}
-    tau = tau_between(columns)
-    r, c = np.unravel_index(int(np.nanargmin(tau)), tau.shape)
-    by_winner: dict[str, list[str]] = {}
-    for name, values in columns.items():
-        winner = run.benchmark.algorithms[int(np.argmax(values))]
-        by_winner.setdefault(winner, []).append(name)
-    winners = "; ".join(
-        f"{winner} wins by {', '.join(names)}" for winner, names in by_winner.items()
-    )
+    flags, parts = [], []
+    for bench in run.benchmarks:
+        share = 1 - bench.slices_seen / bench.slices
+        flags.append(share >= FREQUENT)
+        parts.append(
+            f"{bench.name}: {bench.slices - bench.slices_seen} of {bench.slices} slices "
+            f"({share:.0%}) and half of the {bench.counts.test} volumes"
+        )
     return ClaimJudgement(
-        len(by_winner) > 1,
-        f"Whole volumes: {winners}. The orders differ most between {METRICS[r]} and {METRICS[c]}, "
-        f"tau-b {number_text(tau[r, c])}.",
-        "The controlled experiments say why: figure 2 shows which errors a metric is blind to.",
+        joint_verdict(flags),
+        f"Without a value of AP, AUROC or Dice: {'; '.join(parts)}.",
+        "Half of the volumes are normal by design, as in the paper; the slices follow from the "
+        "size of the spheres.",
     )
 
 
-@CLAIMS.statement(
-    "soft-iou-and-f1-favourable",
-    "The soft IoU and metrics based on F1 have favourable properties; the soft IoU shows promise.",
-    "section 4 and abstract",
-)
+@CLAIMS.judge("large-are-easier")
+def _(run: AnomalyRun) -> ClaimJudgement:
+    flags, parts = [], []
+    for bench in run.benchmarks:
+        easier = [one.name for one in bench.records if one.large > one.small]
+        flags.append(len(easier) / len(bench.records) > MOST)
+        large, small = float(np.median(bench.large)), float(np.median(bench.small))
+        parts.append(
+            f"{bench.name}: {len(easier)} of {len(bench.records)} algorithms "
+            f"({', '.join(easier) or 'none'}); median share {number_text(large)} of large and "
+            f"{number_text(small)} of small ones"
+        )
+    return ClaimJudgement(
+        joint_verdict(flags),
+        "Algorithms in whose maps a larger share of the voxels of large spheres than of small ones "
+        f"reaches 0.5. {'; '.join(parts)}.",
+        "Voxels are counted. A large sphere of one grey value has an inside that looks normal to "
+        "algorithms that compare a voxel with its surroundings.",
+    )
+
+
+@CLAIMS.judge("pooled-order-follows-large")
+def _(run: AnomalyRun) -> ClaimJudgement:
+    flags, parts = [], []
+    for bench in run.benchmarks:
+        ranks = [-value for value in bench.column(VOLUMES, "AP/dataset")]
+        soft_ranks = [-value for value in bench.column(VOLUMES, "softIoU")]
+        large, small = agreement(ranks, bench.large).tau, agreement(ranks, bench.small).tau
+        soft = agreement(soft_ranks, bench.small).tau
+        flags.append(large > small)
+        parts.append(
+            f"{bench.name}: tau-b of AP/dataset with the share of large spheres "
+            f"{number_text(large)}, of small ones {number_text(small)} (softIoU with small ones "
+            f"{number_text(soft)})"
+        )
+    return ClaimJudgement(
+        joint_verdict(flags),
+        f"{'; '.join(parts)}.",
+        "A large sphere has as many voxels as twelve small ones. With so few algorithms, "
+        "exchanging one pair changes tau-b considerably.",
+    )
+
+
+@CLAIMS.judge("threshold-decides")
+def _(run: AnomalyRun) -> ClaimJudgement:
+    flags, parts = [], []
+    for bench in run.benchmarks:
+        columns = {}
+        for k, threshold in enumerate(bench.thresholds):
+            columns[f"{threshold:g}"] = [one.dice[k] for one in bench.records]
+        tau = tau_between(columns)
+        names = list(columns)
+        r, c = np.unravel_index(int(np.nanargmin(tau)), tau.shape)
+        best = [bench.algorithms[int(np.argmax(values))] for values in columns.values()]
+        flags.append(bool(tau[r, c] <= DIFFERENT))
+        parts.append(
+            f"{bench.name}: lowest tau-b {number_text(tau[r, c])}, between {names[r]} and "
+            f"{names[c]}; the best at {', '.join(names)} is {', '.join(best)}"
+        )
+    return ClaimJudgement(
+        joint_verdict(flags),
+        f"Orders by pooled Dice. {'; '.join(parts)}.",
+        "All maps are calibrated by one rule on normal brains, so a threshold means the same for "
+        "all: without that, orders would differ more.",
+    )
+
+
+@CLAIMS.judge("metrics-see-different-things")
+def _(run: AnomalyRun) -> ClaimJudgement:
+    flags, parts = [], []
+    for bench in run.benchmarks:
+        columns = {name: bench.column(VOLUMES, name) for name in METRICS}
+        tau = tau_between(columns)
+        r, c = np.unravel_index(int(np.nanargmin(tau)), tau.shape)
+        by_winner: dict[str, list[str]] = {}
+        for name, values in columns.items():
+            winner = bench.algorithms[int(np.nanargmax(values))]
+            by_winner.setdefault(winner, []).append(name)
+        winners = "; ".join(
+            f"{winner} is best by {', '.join(names)}" for winner, names in by_winner.items()
+        )
+        flags.append(len(by_winner) > 1)
+        parts.append(
+            f"{bench.name}: {winners}. The orders differ most between {METRICS[r]} and "
+            f"{METRICS[c]}, tau-b {number_text(tau[r, c])}."
+        )
+    return ClaimJudgement(
+        joint_verdict(flags),
+        f"Whole volumes. {' '.join(parts)}",
+        "The controlled experiments say why: figure 2 shows which errors a metric is blind to. "
+        "Intervals of the values are in table 1.",
+    )
+
+
+@CLAIMS.judge("soft-iou-and-f1-favourable")
 def _(run: AnomalyRun) -> ClaimJudgement:
     praised: dict[str, int] = {}
     others: dict[str, int] = {}

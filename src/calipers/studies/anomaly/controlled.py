@@ -11,7 +11,8 @@
     or, ``c-faint``, less sure.
 (d) Of four equal objects some are missed; or, ``d-new``, samples are added in which all four are.
 (e) Of four equal objects one is missed, nothing is found falsely, and samples without an object are
-    added.
+    added; or, ``e-faint``, as many normal samples as others are there, each with a false object of
+    some faint score.
 
 Maps are 1 where something is found and 0 elsewhere. (a), (b) and (c) are also run on *soft* maps,
 whose scores fall with the distance from the centre of an object: there the order of voxels can be
@@ -46,6 +47,7 @@ from calipers.studies.anomaly.data import (
 from calipers.studies.anomaly.measures import (
     ALPHA,
     F1S,
+    GRADED,
     INSTANCE,
     LENIENT,
     METRICS,
@@ -54,11 +56,12 @@ from calipers.studies.anomaly.measures import (
     lines,
     metric_values,
 )
+from calipers.studies.claim_rules import ClaimRules
 from calipers.studies.framework import Progress
 from calipers.studies.open_choices import Outcomes, Scan, scan_configurations
 from calipers.synthetic.volumes import Disc
 
-WEIGHTS = {"softIoU": 0.5, LENIENT: ALPHA}
+WEIGHTS = {"softIoU": 0.5, GRADED: 0.5, LENIENT: ALPHA}
 # F1 of objects, and of voxels where all objects have as many
 ALIKE = ("F1@0.5", "F1@0.01", "F1@centre", "Dice")
 
@@ -66,6 +69,7 @@ SAMPLES, QUICK_SAMPLES = 50, 4
 OBJECTS = 4
 LARGE, SMALL = 2, 4
 BASE = 0.85  # of the true radius: how large the large objects of (a) are found at first
+CALLED = 0.5  # the score from which a voxel belongs to a predicted object
 FAINT = 0.6  # score of the false objects of (c-faint): still above the threshold
 # Steepness of soft maps, 1 / (1 + (distance / radius) ** STEEP): 0.5 lies on the rim, and scores
 # fall from 0.9 to 0.1 within a quarter of the radius.
@@ -81,6 +85,7 @@ AXES: Mapping[str, str] = {
     "d": "objects missed, of four",
     "d-new": "samples added in which all is missed",
     "e": "empty samples added",
+    "e-faint": "score of a false object in every normal sample",
 }
 SOFT_MAPS = ("a", "b", "c")  # experiments that are also run on soft maps, in 2D
 _GRIDS: Mapping[str, tuple[float, ...]] = {
@@ -92,6 +97,7 @@ _GRIDS: Mapping[str, tuple[float, ...]] = {
     "d": (0, 1, 2, 3, 4),
     "d-new": (0, 10, 20, 30, 40, 50),
     "e": (0, 10, 20, 30, 40, 50),
+    "e-faint": (0, 1e-6, 1e-4, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1),
 }
 _QUICK: Mapping[str, tuple[float, ...]] = {
     "a": (0, 2, 4),
@@ -102,16 +108,18 @@ _QUICK: Mapping[str, tuple[float, ...]] = {
     "d": (0, 2, 4),
     "d-new": (0, 2, 4),
     "e": (0, 2, 4),
+    "e-faint": (0, 1e-4, 0.1, 0.4, 1),
 }
 MODEL = "found"  # name of the model where an evaluation has only one
 CROWDS = (1, 2, 4)  # true objects per sample in the figure that accompanies experiment (c)
 CROWD_METRICS = ("softIoU", LENIENT, "AP/dataset", "F1@centre")
 
-MOVES = 0.02  # a change below this is called none
-EXACT = 1e-6  # a change below this is rounding
-STEADY = 0.1  # a range up to this counts as nearly constant
-STRONG = 0.2  # a loss of at least this counts as strong
-AS_MANY = 4.0  # false objects at which (c) is compared: as many as there are true ones
+RULES = ClaimRules.load("anomaly/claims.toml")
+MOVES = RULES.limit("moves")  # a change below this is called none
+EXACT = RULES.limit("exact")  # a change below this is rounding
+STEADY = RULES.limit("steady")  # a range up to this counts as nearly constant
+STRONG = RULES.limit("strong")  # a loss of at least this counts as strong
+AS_MANY = RULES.limit("as-many")  # false objects at which (c) is compared
 
 
 @dataclass(frozen=True)
@@ -177,7 +185,9 @@ def closed_form(
     its Jaccard form ``1 / (1 + k)``, AP ``n / (n + k)``, F1 and Dice ``2 n / (2 n + k)``. With m
     objects missed the soft IoU is ``(n - m) / n``, F1 and Dice ``2 (n - m) / (2 n - m)`` and AUROC
     ``1 - m / (2 n)``. With e empty samples beside s others, means over samples go from v to ``(s v
-    + e) / (s + e)``; Dice, AUROC and IoU/instance stay.
+    + e) / (s + e)``; Dice, AUROC and IoU/instance stay. With as many normal samples, each with a
+    false object of score x, their graded soft IoU is ``1 / (1 + x / 2)``, and their F1 is 1 below
+    the threshold and 0 from it on.
     """
     if experiment == "c":
         return _with_false(metric, x, objects)
@@ -189,6 +199,17 @@ def closed_form(
         if value is None or metric == "Dice" or metric.startswith(("AUROC", "IoU")):
             return value
         return (samples * value + x) / (samples + x)
+    if experiment == "e-faint":
+        return _with_faint(metric, x, objects)
+    return None
+
+
+def _with_faint(metric: str, x: float, n: int) -> float | None:
+    value = _with_missed(metric, 1.0, n)
+    if metric == GRADED and value is not None:
+        return (value + 1.0 / (1.0 + 0.5 * x)) / 2.0
+    if metric in F1S and value is not None:
+        return (value + (x < CALLED)) / 2.0
     return None
 
 
@@ -203,7 +224,7 @@ def _with_false(metric: str, k: float, n: int) -> float | None:
 
 
 def _with_missed(metric: str, m: float, n: int) -> float | None:
-    if metric in ("softIoU", "softIoU/jaccard", "IoU/instance"):
+    if metric in (*SOFT, INSTANCE):
         return (n - m) / n
     if metric in ("AUROC/dataset", "AUROC/sample"):
         return 1.0 - m / (2.0 * n)
@@ -332,8 +353,10 @@ def measure_response(
     else:
         # All strengths share their samples: each strength is a model of one evaluation.
         make = _MAKERS[experiment]
+        # Every second sample of (e-faint) is a normal one.
+        total = 2 * n if experiment == "e-faint" else n
         table = metric_values(
-            (make(design, xs, layout_seed(seed, experiment, k), k) for k in range(n)), names
+            (make(design, xs, layout_seed(seed, experiment, k), k) for k in range(total)), names
         )
     x_values = np.array(xs, np.float64)
     return Response(experiment, design.setting, n, x_values, lines(table, models, names))
@@ -428,6 +451,19 @@ def _missed_sample(design: DiscDesign, xs: tuple[float, ...], seed: int, k: int)
     return _sample(k, discs, design, maps)
 
 
+def _faint_sample(design: DiscDesign, xs: tuple[float, ...], seed: int, k: int) -> Sample:
+    """Return a sample of (e-faint): one of its objects is missed; or, every second time, a normal
+    one with a false object.
+    """
+    setting = design.setting
+    if k % 2:
+        (false,) = place_discs(setting.shape, [setting.equal], seed)
+        return _sample(k, (), design, {f"{x:g}": design.drawn([false], [x]) for x in xs})
+    discs = place_discs(setting.shape, [setting.equal] * design.objects, seed)
+    hits = design.drawn(discs[1:])
+    return _sample(k, discs, design, {f"{x:g}": hits for x in xs})
+
+
 def _sample(k: int, discs: Sequence[Disc], design: DiscDesign, maps: Mapping[str, F32]) -> Sample:
     """Return a sample with these discs as references."""
     references = disc_mask(discs, design.setting.shape).astype(np.uint8)
@@ -440,6 +476,7 @@ _MAKERS: Mapping[str, _Maker] = {
     "c": _false_alarm_sample,
     "c-faint": _false_alarm_sample,
     "d": _missed_sample,
+    "e-faint": _faint_sample,
 }
 
 

@@ -4,22 +4,20 @@
 An `AnomalyRun` comes in, `StudyFigure` go out, to `study.run`. `controlled_figures` shows what the
 experiments look like, a scorecard, and every metric over every error; `benchmark_figures` shows
 maps of the algorithms, their values, and how far metrics agree. `picture` draws the outlines of
-objects by their fate, over the image and the map. `fit_forest` is the isolation forest of the
-benchmark (extra ``studies``: scikit-learn), which `algorithms` calls.
+objects by their fate, over the image and the map.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calipers.arrays import F32, Array, Flags
+from calipers.arrays import Array, Flags
 from calipers.kernels import shapes
 from calipers.pictures.pixels import Pixels, encode
 from calipers.show.figures import MINUS, Axis, Bars, BoxMark, Curves, HeatMap, Line, Overlay, Ring
+from calipers.studies.anomaly.archive import SEEN, SLICES, VIEWS, VOLUMES, Benchmark
 from calipers.studies.anomaly.controlled import (
     AXES,
     CROWD_METRICS,
@@ -36,10 +34,6 @@ from calipers.studies.anomaly.controlled import (
 from calipers.studies.anomaly.data import SETTINGS
 from calipers.studies.anomaly.experiments import (
     DESIRED_CHANGES,
-    SEEN,
-    SLICES,
-    VIEWS,
-    VOLUMES,
     AnomalyRun,
     agreement,
     count_desired_changes,
@@ -48,9 +42,6 @@ from calipers.studies.anomaly.experiments import (
 )
 from calipers.studies.anomaly.measures import ALPHA, FAMILIES, METRICS
 from calipers.studies.framework import StudyFigure
-
-# Trees, and patches that each is grown on.
-TREES, DRAWN = 100, 512
 
 LARGER = 6  # pixels per voxel; enlarged here because browsers blur when they enlarge
 THRESHOLD = 0.5
@@ -114,11 +105,14 @@ def controlled_figures(run: AnomalyRun) -> tuple[StudyFigure, ...]:
         _experiment(
             run,
             "figure-8",
-            ("e",),
+            ("e", "e-faint"),
             f"(e) Normal samples raise the soft IoU ({_ends(run, 'e', 'softIoU')}) and F1 by "
             f"samples ({_ends(run, 'e', 'F1@0.5')}), nothing else",
-            "One of four objects is missed in every sample, nothing is called falsely; samples "
-            "without objects are added.",
+            "One of four objects is missed in every sample. First two rows: nothing is called "
+            "falsely, and samples without objects are added. Last two rows: as many normal samples "
+            "as others, each with one false object of the score on the x axis. softIoU loses at "
+            "once what normal samples gave; softIoU/graded, which scores them against the mean "
+            "object, loses it by degrees; F1 loses it when the score reaches the threshold, 0.5.",
         ),
         _soft_maps(run),
     )
@@ -254,31 +248,48 @@ def _ends(run: AnomalyRun, experiment: str, metric: str) -> str:
 
 def benchmark_figures(run: AnomalyRun) -> tuple[StudyFigure, ...]:
     """Return all figures of the benchmark; the last one only if there is a ranking by people."""
-    figures = [_maps(run), _values(run), _between(run), _slice_choice(run)]
+    first, second = run.benchmarks
+    figures = [
+        _maps(first, "figure-10"),
+        _maps(second, "figure-11"),
+        _values(run),
+        _between(run),
+        _slice_choice(run),
+        _sizes(run),
+    ]
     return (*figures, _people(run)) if run.ranking is not None else tuple(figures)
 
 
-def _maps(run: AnomalyRun) -> StudyFigure:
+def _maps(bench: Benchmark, name: str) -> StudyFigure:
     """Return one slice with the map of every algorithm."""
-    bench, example = run.benchmark, run.benchmark.example
-    panels = tuple(
-        picture(
-            name, example.labels, example.maps[name], example.image, note=_values_note(run, name)
+    example = bench.examples[0]
+    panels = [
+        picture("the slice and its spheres", example.labels, 0 * example.image, example.image)
+    ]
+    for record in bench.records:
+        panels.append(
+            picture(
+                record.name,
+                example.labels,
+                example.maps[record.name],
+                example.image,
+                note=_values_note(bench, record.name),
+            )
         )
-        for name in bench.algorithms
-    )
     caption = (
-        f"One test volume, {example.title}. White: detected spheres; dotted yellow: missed ones; "
-        "dashed orange: false alarms; green: the map. All maps are calibrated to [0, 1]: one in "
-        "1000 voxels of normal volumes reaches a score of 0.5."
+        f"{bench.title}: {example.title}, the first volume with spheres, at the slice with most of "
+        "them. White: detected spheres; dotted yellow: missed ones; dashed orange: false alarms; "
+        "green: the map. All maps are calibrated to [0, 1]: one in 1000 voxels of normal brains "
+        "reaches a score of 0.5."
     )
-    return StudyFigure(
-        "figure-10", "Algorithms fail in different ways", caption, panels, rows=(len(panels),)
-    )
+    n = sum(record.kind != "without a network" for record in bench.records)
+    title = f"{bench.name}: {n} trained networks and {len(bench.records) - n} other algorithms"
+    rows = -(-len(panels) // 4)
+    return StudyFigure(name, title, caption, tuple(panels), rows=(4,) * rows)
 
 
-def _values_note(run: AnomalyRun, name: str) -> str:
-    values = run.benchmark.views[VOLUMES][name]
+def _values_note(bench: Benchmark, name: str) -> str:
+    values = bench.views[VOLUMES][name]
     return (
         f"softIoU {values['softIoU']:.2f}, F1@0.5 {values['F1@0.5']:.2f}, AP/dataset "
         f"{values['AP/dataset']:.2f}"
@@ -287,84 +298,104 @@ def _values_note(run: AnomalyRun, name: str) -> str:
 
 def _values(run: AnomalyRun) -> StudyFigure:
     """Return the table of metrics by algorithms."""
-    bench = run.benchmark
-    panels = []
-    for view in (VOLUMES, SEEN):
-        table = np.array([bench.column(view, name) for name in METRICS])
-        x, y = Axis("algorithm", names=bench.algorithms), Axis("metric", names=METRICS)
-        panels.append(HeatMap(view.capitalize(), x, y, table, "value"))
-    winners: list[str] = []
-    for name in METRICS:
-        best = bench.algorithms[int(np.argmax(bench.column(VOLUMES, name)))]
-        if best not in winners:
-            winners.append(best)
-    title = f"{winners[0]} wins by every metric"
-    if len(winners) > 1:
-        title = f"{len(winners)} algorithms win by one metric or another: {', '.join(winners)}"
-    n = bench.numbers
-    caption = (
-        f"{n.test} test volumes of which every second one has one large and four small spheres; "
-        f"on the right, each of their {bench.slices_seen} slices that hold a part of a sphere is "
-        "a sample of its own."
-    )
-    return StudyFigure("figure-11", title, caption, tuple(panels), rows=(2,))
+    panels, parts, counts = [], [], []
+    for bench in run.benchmarks:
+        for view in (VOLUMES, SEEN):
+            table = np.array([bench.column(view, name) for name in METRICS])
+            x, y = Axis("algorithm", names=bench.algorithms), Axis("metric", names=METRICS)
+            panels.append(HeatMap(f"{bench.name}: {view}", x, y, table, "value"))
+        best = [
+            bench.algorithms[int(np.nanargmax(bench.column(VOLUMES, name)))] for name in METRICS
+        ]
+        parts.append(f"{len(dict.fromkeys(best))} ({bench.name})")
+        counts.append(
+            f"{bench.name}: {bench.counts.test} test brains, every second one with one large and "
+            f"four small spheres; on the right, each of their {bench.slices_seen} slices that hold "
+            "a part of a sphere is a sample of its own"
+        )
+    title = f"Different algorithms are best by one metric or another: {' and '.join(parts)}"
+    return StudyFigure("figure-12", title, f"{'. '.join(counts)}.", tuple(panels), rows=(2, 2))
 
 
 def _between(run: AnomalyRun) -> StudyFigure:
     """Return tau-b between all metrics."""
-    columns = {name: run.benchmark.column(VOLUMES, name) for name in METRICS}
-    # Over whole volumes, which is what the algorithms were run on.
-    tau = tau_between(columns)
-    r, c = np.unravel_index(int(np.nanargmin(tau)), tau.shape)
-    panel = HeatMap(
-        "Tau-b of the orders of the algorithms",
-        Axis("metric", names=METRICS),
-        Axis("metric", names=METRICS),
-        tau,
-        "tau-b",
-        min(0.0, float(np.nanmin(tau))),
-        1.0,
-    )
-    title = f"Orders differ most between {METRICS[r]} and {METRICS[c]}: tau-b {tau[r, c]:.2f}"
-    caption = (
-        f"Kendall's tau-b over {len(run.benchmark.algorithms)} algorithms, whole volumes; 1 = "
-        "the same order."
-    )
-    return StudyFigure("figure-12", title, caption, (panel,), rows=(1,))
+    panels, parts = [], []
+    for bench in run.benchmarks:
+        # Over whole volumes, which is what the algorithms were run on.
+        tau = tau_between({name: bench.column(VOLUMES, name) for name in METRICS})
+        r, c = np.unravel_index(int(np.nanargmin(tau)), tau.shape)
+        names = Axis("metric", names=METRICS)
+        low = min(0.0, float(np.nanmin(tau)))
+        title = f"{bench.name}: tau-b of the orders of {len(bench.algorithms)} algorithms"
+        panels.append(HeatMap(title, names, names, tau, "tau-b", low, 1.0))
+        parts.append(f"{METRICS[r]} and {METRICS[c]}, {tau[r, c]:.2f} ({bench.name})")
+    title = f"Orders differ most between {'; '.join(parts)}"
+    caption = "Kendall's tau-b over the algorithms, whole volumes; 1 = the same order."
+    return StudyFigure("figure-13", title, caption, tuple(panels), rows=(2,))
 
 
 def _slice_choice(run: AnomalyRun) -> StudyFigure:
     """Return how the order changes if only slices with an object are evaluated."""
-    bench = run.benchmark
-    taus = []
-    for metric in METRICS:
-        # Ranks fall as values rise: agreement compares ranks with values.
-        ranks = [-value for value in bench.column(SLICES, metric)]
-        taus.append(agreement(ranks, bench.column(SEEN, metric)).tau)
-    changed_metrics = [name for name, tau in zip(METRICS, taus) if tau < 1.0 - 1e-9]
-    orders = Bars(
-        "Order on all slices against that on slices with an object",
-        Axis("metric", names=METRICS),
-        Axis("tau-b", min(0.0, float(np.nanmin(taus))), 1.0),
-        ("tau-b",),
-        np.array([taus]),
-    )
-    hidden_bars = Bars(
-        "False voxels in slices without an object",
-        Axis("algorithm", names=bench.algorithms),
-        Axis("share of all false voxels", 0.0, 1.0),
-        ("share",),
-        np.array([[bench.unseen_share[name] for name in bench.algorithms]]),
-    )
-    title = (
-        f"Leaving out slices without an object changes the order by {len(changed_metrics)} of "
-        f"{len(METRICS)} metrics"
-    )
+    panels: list[Bars] = []
+    parts = []
+    for bench in run.benchmarks:
+        taus = []
+        for metric in METRICS:
+            # Ranks fall as values rise: agreement compares ranks with values.
+            ranks = [-value for value in bench.column(SLICES, metric)]
+            taus.append(agreement(ranks, bench.column(SEEN, metric)).tau)
+        n_changed = sum(tau < 1.0 - 1e-9 for tau in taus)
+        parts.append(f"{n_changed} of {len(METRICS)} metrics ({bench.name})")
+        shares = np.array([[record.unseen_share for record in bench.records]])
+        panels += [
+            Bars(
+                f"{bench.name}: order on all slices against that on slices with an object",
+                Axis("metric", names=METRICS),
+                Axis("tau-b", min(0.0, float(np.nanmin(taus))), 1.0),
+                ("tau-b",),
+                np.array([taus]),
+            ),
+            Bars(
+                f"{bench.name}: false voxels in slices without an object",
+                Axis("algorithm", names=bench.algorithms),
+                Axis("share of all false voxels", 0.0, 1.0),
+                ("share",),
+                shares,
+            ),
+        ]
+    title = f"Leaving out slices without an object changes the order by {' and '.join(parts)}"
     caption = (
         "The raters of the paper saw only slices with an object. Right: the share of the false "
         "positive voxels (score 0.5 or more) that they would not have seen here."
     )
-    return StudyFigure("figure-13", title, caption, (orders, hidden_bars), rows=(2,))
+    return StudyFigure("figure-14", title, caption, tuple(panels), rows=(2, 2))
+
+
+def _sizes(run: AnomalyRun) -> StudyFigure:
+    """Return how much of large and small spheres is found, and Dice over thresholds."""
+    panels: list[Bars | Curves] = []
+    for bench in run.benchmarks:
+        heights = np.array([bench.large, bench.small])
+        names = Axis("algorithm", names=bench.algorithms)
+        y = Axis("share of voxels with a score of 0.5 or more", 0.0, 1.0)
+        title = f"{bench.name}: spheres by size"
+        panels.append(Bars(title, names, y, ("one large", "four small"), heights))
+        lines = []
+        for slot, one in enumerate(bench.records):
+            lines.append(Line(one.name, np.array(bench.thresholds), np.array(one.dice), slot=slot))
+        x = Axis("threshold")
+        title = f"{bench.name}: Dice of all voxels"
+        panels.append(Curves(title, x, Axis("Dice", 0.0), tuple(lines)))
+    medians = []
+    for bench in run.benchmarks:
+        large, small = float(np.median(bench.large)), float(np.median(bench.small))
+        medians.append(f"{large:.2f} and {small:.2f} ({bench.name})")
+    title = f"Of large and of small spheres the median algorithm finds {'; '.join(medians)}"
+    caption = (
+        "Left: the share of the voxels of spheres whose score is 0.5 or more. Right: Dice of all "
+        "voxels pooled, over the threshold; where lines cross, the threshold decides on the order."
+    )
+    return StudyFigure("figure-15", title, caption, tuple(panels), rows=(2, 2))
 
 
 def _people(run: AnomalyRun) -> StudyFigure:
@@ -387,8 +418,11 @@ def _people(run: AnomalyRun) -> StudyFigure:
         f"On slices with an object {best} agrees best with the ranking by people: tau-b "
         f"{tau[best]:.2f}"
     )
-    caption = f"The ranking is that of {run.ranking.file}, {len(run.ranking.ranks)} algorithms."
-    return StudyFigure("figure-14", title, caption, tuple(panels), rows=(2,))
+    caption = (
+        f"The ranking is that of {run.ranking.file}, {len(run.ranking.ranks)} algorithms of "
+        f"{run.ranked.name}."
+    )
+    return StudyFigure("figure-16", title, caption, tuple(panels), rows=(2,))
 
 
 def picture(
@@ -413,8 +447,8 @@ def picture(
         title,
         (float(width), float(height)),
         tuple(marks),
-        picture=_encode(background, scores=False),
-        shade=_encode(scores, scores=True),
+        picture=encode_levels(background, scores=False),
+        shade=encode_levels(scores, scores=True),
         note=note,
     )
 
@@ -438,19 +472,20 @@ def _mark(fate: str, mask: Flags) -> BoxMark:
     return BoxMark(fate, box, "object", outline=tuple(rings))
 
 
-def _encode(values: Array, *, scores: bool) -> str:
-    # Scores and grey values are both in [0, 1].
+def encode_outlines(mask: Flags) -> str:
+    """Return a picture of the rims of objects, as wide as two pixels of a large one."""
+    from scipy import ndimage
+
+    large = mask.repeat(LARGER, axis=0).repeat(LARGER, axis=1)
+    rim = large & ~np.asarray(ndimage.binary_erosion(large, iterations=2))
+    array = np.where(rim, 255, 0).astype(np.uint8)
+    height, width = array.shape
+    return encode(Pixels(array, width, height, scores=True)).data
+
+
+def encode_levels(values: Array, *, scores: bool) -> str:
+    """Return grey values or scores, both in [0, 1], as a picture for a page."""
     array = np.round(255.0 * np.clip(values, 0.0, 1.0)).astype(np.uint8)
     array = array.repeat(LARGER, axis=0).repeat(LARGER, axis=1)
     height, width = array.shape
     return encode(Pixels(array, width, height, scores=scores)).data
-
-
-def fit_forest(rows: F32, seed: int) -> Callable[[F32], NDArray[np.float64]]:
-    """Fit a forest to rows; return its score: up to 0.5 is usual, near 1 is isolated at once."""
-    from sklearn.ensemble import IsolationForest
-
-    model = IsolationForest(
-        n_estimators=TREES, max_samples=min(DRAWN, len(rows)), random_state=seed % 2**32, n_jobs=1
-    ).fit(rows)
-    return lambda patches: -np.asarray(model.score_samples(patches))

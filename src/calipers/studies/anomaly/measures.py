@@ -15,9 +15,13 @@ from calipers.arrays import F64
 from calipers.data.maps import Sample
 from calipers.evaluation.collect import Progress as CountProgress
 from calipers.evaluation.protocol import Protocol
+from calipers.evaluation.result import Evaluation
 from calipers.maps.evaluate import evaluate_maps
+from calipers.results.estimate import Estimate
 
-SOFT = ("softIoU", "softIoU/jaccard")
+# The graded form scores samples without objects against the mean object of the data set.
+GRADED = "softIoU/graded"
+SOFT = ("softIoU", "softIoU/jaccard", GRADED)
 F1S = ("F1@0.5", "F1@0.01", "F1@centre")
 RANKING = ("AP/dataset", "AP/sample", "AP/slice", "AUROC/dataset", "AUROC/sample", "AUROC/slice")
 AREAS = ("AUPRO", "Dice", "Dice@fpr:0.05")
@@ -36,6 +40,7 @@ LENIENT, PRINTED = "softIoU/lenient", "softIoU/printed"
 _KINDS: Mapping[str, str] = {
     "softIoU": 'kind = "soft-instance-iou"',
     "softIoU/jaccard": 'kind = "soft-instance-iou"\nvariant = "jaccard"',
+    GRADED: 'kind = "soft-instance-iou"\nempty = "graded"',
     LENIENT: f'kind = "soft-instance-iou"\nalpha = {ALPHA}',
     PRINTED: 'kind = "soft-instance-iou"\nvariant = "printed"',
     "F1@0.5": 'kind = "instance-f1"',
@@ -84,10 +89,24 @@ def metric_values(
 ) -> dict[str, dict[str, float]]:
     """Evaluate samples; return model -> metric -> value, NaN where a metric is undefined."""
     evaluation = evaluate_maps(samples, protocol(names), ci=False, jobs=jobs, progress=progress)
-    table: dict[str, dict[str, float]] = {}
+    values: dict[str, dict[str, float]] = {}
+    for model, row in _by_model(evaluation).items():
+        values[model] = {metric: float(one.value) for metric, one in row.items()}
+    return values
+
+
+def metric_estimates(
+    samples: Iterable[Sample], names: Iterable[str] = METRICS
+) -> dict[str, dict[str, Estimate]]:
+    """Evaluate samples; return model -> metric -> value with its 95 % interval over samples."""
+    return _by_model(evaluate_maps(samples, protocol(names)))
+
+
+def _by_model(evaluation: Evaluation) -> dict[str, dict[str, Estimate]]:
+    table: dict[str, dict[str, Estimate]] = {}
     for row in evaluation.rows:
         if row.label is None:
-            table.setdefault(row.model, {})[row.metric] = float(row.estimate.value)
+            table.setdefault(row.model, {})[row.metric] = row.estimate
     return table
 
 

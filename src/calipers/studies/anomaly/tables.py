@@ -6,49 +6,69 @@ An `AnomalyRun` comes in, tables go out, to `study.run`.
 
 from __future__ import annotations
 
-from calipers.show.table import Cell, Table
-from calipers.studies.anomaly.algorithms import ALGORITHMS
+from calipers.show.table import Amount, Cell, Table
+from calipers.studies.anomaly.archive import SEEN, SLICES, VIEWS, VOLUMES, Benchmark
 from calipers.studies.anomaly.controlled import (
     CROWD_METRICS,
     CROWDS,
     Response,
     closed_form,
 )
-from calipers.studies.anomaly.experiments import (
-    SEEN,
-    SLICES,
-    VIEWS,
-    AnomalyRun,
-    agreement,
-)
-from calipers.studies.anomaly.measures import METRICS
+from calipers.studies.anomaly.experiments import AnomalyRun, agreement
+from calipers.studies.anomaly.measures import GRADED, METRICS
+from calipers.studies.framework import counterparts_table
 
 
 def study_tables(run: AnomalyRun) -> tuple[Table, ...]:
     """Return all tables."""
-    return (_values(run), _orders(run), _algorithms(run), _theory(run), *_scans(run))
+    return (
+        _values(run),
+        _orders(run),
+        _algorithms(run),
+        _normal_volumes(run),
+        _theory(run),
+        *_scans(run),
+        counterparts(run),
+    )
+
+
+def counterparts(run: AnomalyRun) -> Table:
+    """Return where every part of the only figure of the paper is; it has no tables."""
+    people = "not here: the paper prints none; --rank-maps makes one, --ranking reads it"
+    if run.ranking is not None:
+        people = f"figure 16, with the ranking of {run.ranking.file}"
+    return counterparts_table(
+        (
+            ("figure 1, top: (a) to (e)", "figures 3, 4, 5, 7 and 8; overview in figure 2"),
+            ("figure 1, bottom left (Cam-CAN)", "figures 10 and 12 to 15, T1: deformed MNI152"),
+            ("figure 1, bottom right (MOOD)", "figures 11 to 15, MOOD-like: deformed MNI152"),
+            ("the human ranking of both", people),
+        )
+    )
 
 
 def _scans(run: AnomalyRun) -> list[Table]:
     """Return, for every experiment, in how many designs each sentence of the paper holds."""
     tables = []
-    for k, (experiment, scan) in enumerate(run.controlled.scans.items(), start=5):
+    for k, (experiment, scan) in enumerate(run.controlled.scans.items(), start=6):
         title = f"({experiment}) Sentences of the paper, over the choices that it leaves open"
         tables.append(scan.table(f"table-{k}", title))
     return tables
 
 
 def _values(run: AnomalyRun) -> Table:
-    bench = run.benchmark
     rows: list[tuple[Cell, ...]] = []
-    for view in VIEWS:
-        for name in bench.algorithms:
-            values = [bench.views[view][name][metric] for metric in METRICS]
-            rows.append((name, view, *values))
-    note = "As volumes; every slice as a sample; only slices that hold a part of an object."
-
+    for bench in run.benchmarks:
+        for view in VIEWS:
+            for name in bench.algorithms:
+                cells = [_value_cell(bench, view, name, metric) for metric in METRICS]
+                rows.append((bench.name, name, view, *cells))
+    note = (
+        "As volumes, with 95 % intervals over volumes; every slice as a sample; only slices that "
+        "hold a part of an object."
+    )
     return Table(
-        ("algorithm", "seen as", *METRICS),
+        ("setting", "algorithm", "seen as", *METRICS),
         tuple(rows),
         name="table-1",
         title="Metric by algorithm",
@@ -56,20 +76,31 @@ def _values(run: AnomalyRun) -> Table:
     )
 
 
+def _value_cell(bench: Benchmark, view: str, algorithm: str, metric: str) -> Cell:
+    value = bench.views[view][algorithm][metric]
+    bounds = bench.intervals[algorithm][metric] if view == VOLUMES else None
+    return value if bounds is None else Amount(value, low=bounds[0], high=bounds[1])
+
+
 def _orders(run: AnomalyRun) -> Table:
     """Return the rank correlations of every metric."""
-    bench, rows = run.benchmark, []
+    rows = []
     ranked_views = VIEWS if run.ranking is not None else ()
     people = {view: run.agreements(view) for view in VIEWS}
     for metric in METRICS:
-        # `agreement` expects ranks, of which small ones are good.
-        ranks = [-value for value in bench.column(SLICES, metric)]
-        order_agreement = agreement(ranks, bench.column(SEEN, metric))
-        cells: list[Cell] = [metric, order_agreement.tau, order_agreement.rho]
+        cells: list[Cell] = [metric]
+        for bench in run.benchmarks:
+            # `agreement` expects ranks, of which small ones are good.
+            ranks = [-value for value in bench.column(SLICES, metric)]
+            order_agreement = agreement(ranks, bench.column(SEEN, metric))
+            cells += [order_agreement.tau, order_agreement.rho]
         for view in ranked_views:
             cells += [people[view][metric].tau, people[view][metric].rho]
         rows.append(tuple(cells))
-    columns = ["metric", "all slices against slices with an object: tau-b", "rho"]
+    columns = ["metric"]
+    for bench in run.benchmarks:
+        words = f"{bench.name}: all slices against slices with an object"
+        columns += [f"{words}: tau-b", f"{words}: rho"]
     for view in ranked_views:
         columns += [f"people against {view}: tau-b", f"people against {view}: rho"]
     note = "Kendall's tau-b and Spearman's rho of the orders of the algorithms."
@@ -81,17 +112,39 @@ def _orders(run: AnomalyRun) -> Table:
 
 
 def _algorithms(run: AnomalyRun) -> Table:
-    rows = []
-    for algorithm in ALGORITHMS:
-        status = "yes"
-        if algorithm.name not in run.benchmark.algorithms:
-            status = f"no: needs {algorithm.package} (extra {algorithm.extra})"
-        rows.append((algorithm.name, algorithm.about, status))
+    rows: list[tuple[Cell, ...]] = []
+    for bench in run.benchmarks:
+        for one in bench.records:
+            rows.append((bench.name, one.name, one.kind, one.about, one.seconds))
     return Table(
-        ("algorithm", "score of a voxel", "ran"),
+        ("setting", "algorithm", "kind", "score of a voxel", "processor time, s"),
         tuple(rows),
         name="table-3",
         title="Algorithms of the benchmark",
+        notes=("Processor time of training and of the maps of all test volumes, one thread.",),
+    )
+
+
+def _normal_volumes(run: AnomalyRun) -> Table:
+    """Return the soft IoU with its two ways to score samples without objects."""
+    rows: list[tuple[Cell, ...]] = []
+    for bench in run.benchmarks:
+        for name in bench.algorithms:
+            strict, graded = (bench.views[VOLUMES][name][m] for m in ("softIoU", GRADED))
+            on_slices = bench.views[SEEN][name]["softIoU"]
+            rows.append((bench.name, name, strict, graded, graded - strict, on_slices))
+    n = run.benchmarks[0].counts.test
+    note = (
+        f"{n - (n + 1) // 2} of {n} volumes of every setting have no object. By softIoU such a "
+        "volume counts nearly 0 unless its map is exactly 0; by softIoU/graded it is scored "
+        "against the mean volume of an object. The difference is what normal volumes contribute."
+    )
+    return Table(
+        ("setting", "algorithm", "softIoU", GRADED, "difference", "softIoU, slices with an object"),
+        tuple(rows),
+        name="table-4",
+        title="What volumes without objects do to the soft IoU",
+        notes=(note,),
     )
 
 
@@ -113,7 +166,7 @@ def _theory(run: AnomalyRun) -> Table:
         "soft IoU."
     )
     columns = ("experiment", "metric", "strength", "expected", "measured", "difference")
-    return Table(columns, tuple(rows), name="table-4", title="Closed forms", notes=(note,))
+    return Table(columns, tuple(rows), name="table-5", title="Closed forms", notes=(note,))
 
 
 def _comparison_rows(

@@ -60,12 +60,12 @@ class DetectorRecord:
     def __len__(self) -> int:
         return len(self.shift)
 
-    def cohort(self) -> Cohort:
-        """Return references and predictions of the test pictures."""
+    def cohort(self, pictures: Sequence[int] | None = None) -> Cohort:
+        """Return references and predictions of the test pictures, or of some of them."""
         image, boxes, labels = self.references
         predicted_image, predicted_boxes, predicted_labels, scores = self.predictions
         references, predictions = [], []
-        for k in range(len(self)):
+        for k in range(len(self)) if pictures is None else pictures:
             name = f"scene-{k:05d}"
             own = slice(*np.searchsorted(image, [k, k + 1]).tolist())
             entry: dict[str, Any] = {"image_id": name}

@@ -47,6 +47,7 @@ from calipers.studies.monitors.experiments import (
     tau_curves,
 )
 from calipers.studies.monitors.figures import figures, sweep_figures
+from calipers.studies.monitors.scene_pictures import scenes_figure
 from calipers.studies.monitors.tables import tables
 from calipers.synthetic.demo import stream
 
@@ -143,6 +144,10 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         trial_set.archive.detectors if trial_set.archive is not None else (),
     )
     progress("claims", 4, STEPS)
+    scenes = scenes_figure(trial_set.archive)
+    shown_figures = [*figures(numbers), *sweep_figures(numbers)]
+    if scenes is not None:
+        shown_figures.insert(0, scenes)
     result = StudyResult(
         study=STUDY.name,
         title=TITLE,
@@ -152,7 +157,7 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         quick=options.quick,
         settings=_settings(numbers, replicates, trial_set.archive),
         claims=CLAIMS.judge_all(numbers, "run"),
-        figures=(*figures(numbers), *sweep_figures(numbers)),
+        figures=tuple(shown_figures),
         appendix=tuple(tables(numbers)),
         methods=METHODS,
         references=REFERENCES,

@@ -14,6 +14,7 @@ import numpy as np
 from calipers.monitors.labels import OMS, OOD
 from calipers.results.estimate import Estimate
 from calipers.show.table import Cell, Table
+from calipers.studies.framework import counterparts_table
 from calipers.studies.monitors.experiments import (
     MEANS,
     NUMBERS_OF_CLASSES,
@@ -41,7 +42,10 @@ def tables(run: MonitorsRun) -> list[Table]:
     result.append(tau_table(run))
     if run.proxies:
         result.append(strength_table(run))
-    return result
+    none = "none: it is a note without figures or tables; those of this page are ours"
+    definitions = "tables 1 and 2 and figure 1, on constructed images"
+    rows = (("figures and tables", none), ("definitions and the LARD case", definitions))
+    return [*result, counterparts_table(rows)]
 
 
 def winners_table(run: MonitorsRun) -> Table:

@@ -18,6 +18,7 @@ import numpy as np
 from calipers.regression.tables import localization_tables, tables
 from calipers.sensitivity.tables import levels_table, wins_table
 from calipers.show.table import Cell, Table
+from calipers.studies.framework import counterparts_table
 from calipers.studies.polyps import printed
 from calipers.studies.polyps.claims import AP_NAMES, column_summary
 from calipers.studies.polyps.experiments import (
@@ -269,5 +270,4 @@ def counterparts(run: PolypRun) -> Table:
         ("figures 10 and 11, tables 4 and 5", "the same numbers, with our own ensembles"),
         ("left for later (section 4)", "figures of ranking, prevalence and cut; assignment table"),
     )
-    title = "Where every figure and table of the paper is"
-    return Table(("in the paper", "here"), rows, name="table-counterparts", title=title)
+    return counterparts_table(rows)

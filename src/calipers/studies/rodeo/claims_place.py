@@ -12,6 +12,7 @@ import numpy as np
 from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict
 from calipers.studies.rodeo.claims import (
     INVARIANT,
+    RULES,
     RodeoRun,
     both_invariant,
     falls,
@@ -24,17 +25,17 @@ from calipers.studies.rodeo.claims import (
 from calipers.studies.rodeo.data import ap_at, iou_at, loc_at, map_at
 from calipers.studies.rodeo.experiments import ACCURACIES, MEAN_AP, PRECISIONS
 
-OPENING, NOISE, APPENDIX = Claims[RodeoRun](), Claims[RodeoRun](), Claims[RodeoRun]()
+OPENING, NOISE, APPENDIX = (
+    Claims[RodeoRun](rules=RULES),
+    Claims[RodeoRun](rules=RULES),
+    Claims[RodeoRun](rules=RULES),
+)
 CIRCLE = 0.5  # sides: where directions are compared
 LENGTH = 0.4  # sides: where bias and noise are compared
 CLEAR = 0.05  # a difference that counts
 
 
-@OPENING.statement(
-    "wrong-class-is-worthless",
-    "AP gives nothing for a right box with a wrong class; RoDeO values the detection all the same.",
-    "section 1, figure 1; section 6",
-)
+@OPENING.judge("wrong-class-is-worthless")
 def _(run: RodeoRun) -> ClaimJudgement:
     values = run.examples["Right box, wrong class"].values
     parts = values["RoDeO/loc"] > 0.99 and values["RoDeO/shape"] > 0.99
@@ -53,11 +54,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@OPENING.statement(
-    "overlap-ends-quickly",
-    "IoU, AP@50 and mAP fall to zero at small offsets; RoDeO/loc degrades more smoothly.",
-    "section 3, figure 2",
-)
+@OPENING.judge("overlap-ends-quickly")
 def _(run: RodeoRun) -> ClaimJudgement:
     # Offsets along one axis, in sides of the box.
     at, zero = np.linspace(0.0, 2.0, 2001), np.zeros(2001)
@@ -73,11 +70,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@OPENING.statement(
-    "overlap-prefers-axes",
-    "IoU prefers offsets along an axis; RoDeO/loc is the same in all directions.",
-    "section 3, figure 2",
-)
+@OPENING.judge("overlap-prefers-axes")
 def _(run: RodeoRun) -> ClaimJudgement:
     # By symmetry an eighth of the circle suffices.
     angle = np.linspace(0.0, np.pi / 4, 91)
@@ -91,11 +84,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@OPENING.statement(
-    "loc-slow-fast-slow",
-    "RoDeO/loc degrades slowly at small distances, then fast, and slowly again at large ones.",
-    "section 3",
-)
+@OPENING.judge("loc-slow-fast-slow")
 def _(run: RodeoRun) -> ClaimJudgement:
     at = np.linspace(0.0, 3.0, 3001)
     slope = -np.gradient(loc_at(at, np.zeros_like(at)), at)
@@ -107,11 +96,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@NOISE.statement(
-    "ap-falls-with-position",
-    "AP declines rapidly with position errors.",
-    "section 5, figure 3",
-)
+@NOISE.judge("ap-falls-with-position")
 def _(run: RodeoRun) -> ClaimJudgement:
     lost = [half_lost(*run.curve("figure-3", metric)) for metric in (*PRECISIONS, "RoDeO")]
     return ClaimJudgement(
@@ -121,11 +106,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@NOISE.statement(
-    "ap-survives-size-errors",
-    "AP stays high under severe size corruption.",
-    "section 5, figure 3",
-)
+@NOISE.judge("ap-survives-size-errors")
 def _(run: RodeoRun) -> ClaimJudgement:
     values = [float(run.curve("figure-3", metric, along=1)[1][-1]) for metric in PRECISIONS]
     return ClaimJudgement(
@@ -137,12 +118,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@NOISE.statement(
-    "accuracy-has-a-high-base",
-    "Accuracy behaves like AP, but keeps a high base value under all corruptions of place and "
-    "shape.",
-    "section 5, figure 3",
-)
+@NOISE.judge("accuracy-has-a-high-base")
 def _(run: RodeoRun) -> ClaimJudgement:
     least = [float(run.grid("figure-3", metric).min()) for metric in ACCURACIES]
     return ClaimJudgement(
@@ -153,11 +129,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@NOISE.statement(
-    "rodeo-declines-gracefully",
-    "RoDeO declines more gracefully than AP, along both axes.",
-    "section 5, figure 3",
-)
+@NOISE.judge("rodeo-declines-gracefully")
 def _(run: RodeoRun) -> ClaimJudgement:
     names = (*PRECISIONS, "RoDeO")
     steps = []
@@ -171,11 +143,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@NOISE.statement(
-    "rodeo-separates-place-and-shape",
-    "The sub-scores of RoDeO tell position and shape errors apart.",
-    "section 5, figure 3",
-)
+@NOISE.judge("rodeo-separates-place-and-shape")
 def _(run: RodeoRun) -> ClaimJudgement:
     loc = spread(run.grid("figure-3", "RoDeO/loc"), axis=1)
     shape = spread(run.grid("figure-3", "RoDeO/shape"), axis=0)
@@ -189,12 +157,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@APPENDIX.statement(
-    "sharp-under-bias",
-    "AP and accuracy decline sharply with small localization errors, most of all under a constant "
-    "offset (bias).",
-    "appendix D, figure 8",
-)
+@APPENDIX.judge("sharp-under-bias")
 def _(run: RodeoRun) -> ClaimJudgement:
     lost = []
     for along in (0, 1):
@@ -219,11 +182,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@APPENDIX.statement(
-    "rodeo-smooth-under-bias-and-noise",
-    "RoDeO declines smoothly with increasing bias and with increasing noise of the position.",
-    "appendix D, figure 8",
-)
+@APPENDIX.judge("rodeo-smooth-under-bias-and-noise")
 def _(run: RodeoRun) -> ClaimJudgement:
     grid = run.grid("figure-8", "RoDeO")
     single = [falls(run.curve("figure-8", "RoDeO", along)[1]) for along in (0, 1)]
@@ -242,22 +201,14 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@APPENDIX.statement(
-    "shape-and-cls-ignore-position",
-    "RoDeO/shape and RoDeO/cls do not depend on position offsets.",
-    "appendix D, figure 8",
-)
+@APPENDIX.judge("shape-and-cls-ignore-position")
 def _(run: RodeoRun) -> ClaimJudgement:
     return both_invariant(
         run, "figure-8", ("RoDeO/shape", "RoDeO/cls"), where="Over the whole grid "
     )
 
 
-@APPENDIX.statement(
-    "accuracy-ignores-shape",
-    "Accuracy is mostly invariant to all shape corruptions.",
-    "appendix D, figure 9",
-)
+@APPENDIX.judge("accuracy-ignores-shape")
 def _(run: RodeoRun) -> ClaimJudgement:
     # True negatives keep accuracy above 0. Its floor is the minimum under position errors.
     floors, lowest, shares, flags = [], [], [], []
@@ -278,11 +229,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@APPENDIX.statement(
-    "ap10-ignores-aspect",
-    "AP@10 is mostly invariant to aspect corruptions.",
-    "appendix D, figure 9",
-)
+@APPENDIX.judge("ap10-ignores-aspect")
 def _(run: RodeoRun) -> ClaimJudgement:
     ranges = [spread(run.grid("figure-9", name), axis=1) for name in PRECISIONS]
     return ClaimJudgement(
@@ -292,11 +239,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@APPENDIX.statement(
-    "rodeo-declines-with-size-and-aspect",
-    "RoDeO declines smoothly with size and with aspect corruptions.",
-    "appendix D, figure 9",
-)
+@APPENDIX.judge("rodeo-declines-with-size-and-aspect")
 def _(run: RodeoRun) -> ClaimJudgement:
     curves = [run.curve("figure-9", "RoDeO", along)[1] for along in (0, 1)]
     return ClaimJudgement(
@@ -307,10 +250,6 @@ def _(run: RodeoRun) -> ClaimJudgement:
     )
 
 
-@APPENDIX.statement(
-    "loc-and-cls-ignore-shape",
-    "RoDeO/loc and RoDeO/cls do not depend on size and aspect.",
-    "appendix D, figure 9",
-)
+@APPENDIX.judge("loc-and-cls-ignore-shape")
 def _(run: RodeoRun) -> ClaimJudgement:
     return both_invariant(run, "figure-9", ("RoDeO/loc", "RoDeO/cls"), where="Over the whole grid ")

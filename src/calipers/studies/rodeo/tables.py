@@ -8,7 +8,7 @@ with each corruption stand first; `theory_table` puts the measured values beside
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from calipers.studies.rodeo.claims import RodeoRun
 from calipers.studies.rodeo.data import PRINTED, harmonic
 from calipers.studies.rodeo.experiments import MEAN_AP, protocol
 
+TOTAL = "Total"
 COLUMNS = ("RoDeO/cls", "RoDeO/loc", "RoDeO/shape", "RoDeO", "accuracy@0.3", MEAN_AP)
 
 
@@ -100,17 +101,30 @@ def _percent(value: float) -> float | None:
     return None if math.isnan(value) else 100.0 * value
 
 
-def model_table(cohort: Cohort, name: str, model: str, images: str = "of the test half") -> Table:
-    """Return table 1 for the predictions of one model, on the same images as the oracles."""
+def class_values(cohort: Cohort, model: str) -> dict[str, dict[str, float]]:
+    """Return class -> metric of table 1 -> value, for one model; the class "Total" is all."""
     # Without intervals, which take long; `calipers evaluate` gives them.
     evaluation = evaluate(
         replace(cohort, models={model: cohort.models[model]}), protocol(), ci=False
     )
     values = {(row.metric, row.label): row.estimate.value for row in evaluation.rows}
-    rows: list[tuple[Cell, ...]] = []
+    table: dict[str, dict[str, float]] = {}
     for label in (*cohort.classes, None):
-        cells = [_percent(values[metric, label]) for metric in COLUMNS]
-        rows.append((label or "Total", *cells))
+        table[label or TOTAL] = {metric: float(values[metric, label]) for metric in COLUMNS}
+    return table
+
+
+def model_table(
+    cohort: Cohort,
+    name: str,
+    model: str,
+    images: str = "of the test half",
+    values: Mapping[str, Mapping[str, float]] | None = None,
+) -> Table:
+    """Return table 1 for the predictions of one model, from its `class_values`."""
+    rows: list[tuple[Cell, ...]] = []
+    for label, own in (values or class_values(cohort, model)).items():
+        rows.append((label, *(_percent(own[metric]) for metric in COLUMNS)))
     note = (
         f"In percent, on the {cohort.n_images} images {images}; equal scores are one "
         "operating point. Intervals: calipers evaluate --preset rodeo."

@@ -19,6 +19,7 @@ import numpy as np
 from calipers.agreement.raters import agreement_scores
 from calipers.show.table import Cell, Table
 from calipers.stability.result import StabilityResult
+from calipers.studies.framework import counterparts_table
 from calipers.studies.stability.data import (
     BINARY,
     LAST_STEPS,
@@ -58,6 +59,22 @@ LIMITS = {
     "APJ": "[-0.333, 1]",
     "AJ": "[-1, 1]",
 }
+# What the paper has, and where it is on the page.
+COUNTERPARTS = (
+    ("figure 1 (types of annotation)", "not here: an illustration without numbers"),
+    ("figure 2 (TP, FP and FN of a map)", "figure 2, on a map of a trained network"),
+    ("figure 3 (the network)", "not here: our networks are smaller, see Methods and Settings"),
+    ("figure 4 (five classifiers on subsets)", "not here: a scheme; it is how ours were trained"),
+    ("figure 5 (bags)", "figure 5, bags of the networks of this run"),
+    ("figures 6 and 7 (against DICE)", "figures 6 and 7, data sets of this run"),
+    ("figure 8 (against AUC)", "figure 8"),
+    ("figure 9 and table IX (simulation)", "figure 9 and table IX, exact"),
+    ("table I (limits of scores)", "table I, counted over all tables of up to 24 instances"),
+    ("tables II and III (examples)", "tables II and III, with the printed values"),
+    ("table IV (populations)", "table IV: ours, as printed, and NIH's where installed"),
+    ("tables V to VII (performance, stability)", "tables V to VII, ours beside the printed ones"),
+    ("table VIII (training settings)", "plans of calipers train, such as xray-cardiomegaly-max"),
+)
 
 
 def study_tables(run: StabilityRun) -> tuple[Table, ...]:
@@ -75,6 +92,7 @@ def study_tables(run: StabilityRun) -> tuple[Table, ...]:
         *(() if supervision is None else (supervision,)),
         _last_steps(),
         _misprints(run),
+        counterparts_table(COUNTERPARTS),
     )
 
 

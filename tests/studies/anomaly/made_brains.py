@@ -1,0 +1,57 @@
+"""A benchmark made by hand: four algorithms of known order, for tests that train nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calipers.studies.anomaly.archive import (
+    VIEWS,
+    AlgorithmRecord,
+    AnomalyArchive,
+    Benchmark,
+    ExampleSlice,
+)
+from calipers.studies.anomaly.brains import VolumeCounts
+from calipers.studies.anomaly.measures import METRICS
+
+NAMES = ("ae", "fpi", "atlas", "slice-pca")
+
+
+def made_benchmark(name: str = "T1", n_slices: int = 3) -> Benchmark:
+    """Values fall from the first algorithm to the last; maps cover the sphere less and less."""
+    values = {}
+    for k, algorithm in enumerate(NAMES):
+        values[algorithm] = dict.fromkeys(METRICS, 0.8 - 0.2 * k)
+    records = tuple(
+        AlgorithmRecord(
+            one, "a score", "network on slices", 1.5, 0.3, 0.5, 0.4 - 0.1 * k, (0.2,) * 5
+        )
+        for k, one in enumerate(NAMES)
+    )
+    labels = np.zeros((16, 16), np.uint8)
+    labels[4:10, 4:10] = 1
+    examples = []
+    for z in range(n_slices):
+        maps = {}
+        for k, algorithm in enumerate(NAMES):
+            maps[algorithm] = np.where(labels, np.float32((200 - 50 * k) / 255), np.float32(0))
+        image = np.full((16, 16), 0.2, np.float32)
+        examples.append(ExampleSlice(f"test-00, slice {z}", image, labels, maps))
+    return Benchmark(
+        name=name,
+        title=f"Brains {name}",
+        records=records,
+        views=dict.fromkeys(VIEWS, values),
+        intervals={one: dict.fromkeys(METRICS, (0.1, 0.9)) for one in NAMES},
+        examples=tuple(examples),
+        counts=VolumeCounts(4, 2, 4),
+        slices=64,
+        slices_seen=20,
+        thresholds=(0.1, 0.3, 0.5, 0.7, 0.9),
+    )
+
+
+def made_archive() -> AnomalyArchive:
+    """Both settings."""
+    benchmarks = (made_benchmark(), made_benchmark("MOOD-like"))
+    return AnomalyArchive(benchmarks, {"command": "made by hand"})
