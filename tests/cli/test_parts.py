@@ -73,6 +73,32 @@ def test_parts_merged_are_one_run(
     assert calipers("verify", tmp_path / "result", "-q").code == 0
 
 
+def test_every_way_to_write_the_options_of_a_run_is_left_out_by_merge(
+    calipers: Callable[..., Any], samples: Path, whole: str, tmp_path: Path
+) -> None:
+    words = command(samples, None, f"--output={tmp_path / 'a'}", "--part=1/2", "--jobs=1")
+    assert calipers(*words).code == 0
+    words = command(samples, None, f"-qo{tmp_path / 'b'}", "--part", "2/2")
+    assert calipers(*words).code == 0
+    said = calipers("merge", tmp_path / "b", tmp_path / "a")
+    assert said.code == 0, said.err
+    assert not (tmp_path / "b" / "run.json").exists()
+    assert calipers("merge", tmp_path / "b", tmp_path / "a", "-o", tmp_path / "c").code == 0
+    assert result_hash(tmp_path / "c") == whole
+
+
+def test_a_command_that_was_damaged_is_refused(
+    calipers: Callable[..., Any], samples: Path, tmp_path: Path
+) -> None:
+    assert calipers(*command(samples, tmp_path / "a", "--part", "1/1")).code == 0
+    place = tmp_path / "a" / "blocks.json"
+    document = json.loads(place.read_text())
+    for words in (["--help"], ["--nonsense"], [], ["labels", "\0"]):
+        place.write_text(json.dumps(document | {"command": ["calipers", "maps", *words]}))
+        said = calipers("merge", tmp_path / "a")
+        assert said.code == 2, (words, said.err)
+
+
 def test_workers_in_processes_give_the_same_bits(
     calipers: Callable[..., Any], samples: Path, whole: str, tmp_path: Path
 ) -> None:

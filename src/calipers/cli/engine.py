@@ -12,7 +12,8 @@ and keep finished samples with `kept_blocks`:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
     from calipers.engine.work import Part
 
 BLOCKS = ".blocks"  # added to the name of a result folder
-# Options that say where and how a part ran, not what it computes; they take a value each.
-OF_RUNS = ("--part", "-o", "--output", "--jobs", "--engine", "--scheduler", "--max-memory")
-FLAGS_OF_RUNS = ("--force", "--json", "-q", "--quiet")
+# Options that say where and how a part ran, not what it computes; those of the merged run.
+OF_PARTS = {"part": None, "jobs": 1, "engine": "local", "scheduler": None, "max_memory": None}
 
 
 class Workers(NamedTuple):
@@ -140,15 +140,20 @@ def merge(ctx: click.Context, /, parts: tuple[str, ...], **options: Any) -> None
 
     store, command = merged([Path(part) for part in parts])
     verb, run = _runner(store.plan.work)
-    arguments = _without_run_options(command[2:])
-    if options["output"]:
-        arguments += ["-o", options["output"]]
-    arguments += ["--force"] * options["force"] + ["--json"] * options["as_json"]
-    arguments += ["--quiet"] * options["quiet"]
     with ExitStack() as stack:
-        inner = verb.make_context(store.plan.work, arguments, parent=ctx)
+        try:
+            inner = verb.make_context(store.plan.work, command[2:], parent=ctx)
+        except (click.ClickException, click.exceptions.Exit):
+            raise InputError(
+                "the command of the parts",
+                rule="no-blocks",
+                file=parts[0],
+                value=shlex.join(command),
+                hint="run the parts again",
+            ) from None
         stack.enter_context(inner)
-        run(**inner.params, store=store)
+        # The parts ran in folders and on workers of their own; `options` are those of this command.
+        run(**{**inner.params, **OF_PARTS, **options}, store=store)
 
 
 def _runner(work: str) -> tuple[click.Command, Any]:
@@ -166,18 +171,3 @@ def _runner(work: str) -> tuple[click.Command, Any]:
 
         return stability, run_stability
     raise InputError("a kind of work that can be merged", rule="no-blocks", value=work)
-
-
-def _without_run_options(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments of a verb without those of the run."""
-    rest: list[str] = []
-    skips = False
-    for argument in arguments:
-        name = argument.partition("=")[0]
-        if skips:
-            skips = False
-        elif argument in OF_RUNS:
-            skips = True
-        elif name not in OF_RUNS and argument not in FLAGS_OF_RUNS:
-            rest.append(argument)
-    return rest

@@ -5,6 +5,7 @@ Everything that writes calls these functions:
 
 - `write_atomically` writes one file and `staged_folder` several, so that a reader never sees half
   of a result;
+- `small_text` reads a small file that a user names or an earlier run left;
 - `check_file` and `check_folder` refuse a bad target before any work is done: results are never
   written over other files or among the inputs;
 - `sha256_of` is the hash of a document as `canonical` JSON, which a later run can be compared with;
@@ -21,6 +22,7 @@ import os
 import platform
 import re
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -68,6 +70,38 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
             value=error.strerror,
             hint="choose another output folder or free some space; earlier results are untouched",
         ) from None
+
+
+def small_text(path: Path | str, what: str, most: int) -> str:
+    """Return the text of a regular file in UTF-8 of at most some bytes.
+
+    ``what`` names the file in messages; whatever is wrong with it is an `InputError`.
+    """
+    file = str(path)
+    try:
+        # Asked before the file is opened: opening a pipe would wait for its writer.
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a device or pipe"
+            raise InputError(what, rule="not-a-file", file=file, value=kind)
+        if status.st_size > most:
+            raise InputError(
+                f"at most {most} bytes", rule="too-large", file=file, value=status.st_size
+            )
+        with open(path, "rb") as stream:
+            # A file of /proc has no size but content, and a file may grow while it is read.
+            return stream.read(most).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "text in UTF-8", rule="encoding", file=file, location=f"byte {error.start}"
+        ) from None
+    except FileNotFoundError:
+        raise InputError(what, rule="not-found", file=file) from None
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError("a readable file", rule="not-readable", file=file, value=reason) from None
 
 
 def check_file(output: str, *, force: bool, inputs: Iterable[str]) -> None:

@@ -41,6 +41,14 @@ KINDS = {
     "array": "a list",
     "null": "null",
 }
+# Types that have an inside.
+INNER = (
+    inspect.StructType,
+    inspect.DictType,
+    inspect.ListType,
+    inspect.TupleType,
+    inspect.VarTupleType,
+)
 BOUNDS = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
 
 
@@ -162,15 +170,17 @@ def _spot(path: str, document: Any, type_: inspect.Type) -> _Spot:
             step = _misfit(spot.value, type_)
         elif isinstance(type_, inspect.ListType | inspect.VarTupleType):
             type_, step = type_.item_type, int(index)
+        elif isinstance(type_, inspect.TupleType):
+            step = int(index)
+            type_ = type_.item_types[step]
         spot = _Spot((*spot.steps, step), spot.value[step], type_)
     return spot
 
 
 def _alternative(type_: inspect.Type) -> inspect.Type:
     """Return the one type of a union that has an inside."""
-    inner = (inspect.StructType, inspect.DictType, inspect.ListType, inspect.VarTupleType)
     if isinstance(type_, inspect.UnionType):
-        return next(part for part in type_.types if isinstance(part, inner))
+        return next(part for part in type_.types if isinstance(part, INNER))
     return type_
 
 
