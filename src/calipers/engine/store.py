@@ -38,6 +38,7 @@ from calipers.results.files import (
     locked_at_once,
     output_folder,
     sha256_of,
+    small_json,
     small_text,
     write_atomically,
 )
@@ -357,26 +358,17 @@ def _short(value: Any) -> str:
 def _document(folder: Path) -> PlanDocument:
     """Return the plan that a folder was made for."""
     try:
-        text = small_text(folder / PLAN, "the plan of finished blocks", LARGEST_PLAN)
-        document = json.loads(text, parse_constant=_no_number)
-        canonical(document).encode()  # half of a surrogate pair could not be hashed
+        document = small_json(folder / PLAN, "the plan of finished blocks", LARGEST_PLAN)
         return structure(document, PlanDocument, str(folder / PLAN), schema=SCHEMA, syntax="JSON")
-    except (InputError, ValueError, RecursionError) as error:
-        place, value = "", str(error)
-        if isinstance(error, InputError):
-            place, value = error.location, error.value or error.expected
+    except InputError as error:
         raise InputError(
             f"a folder of finished blocks, with {PLAN}",
             rule="no-blocks",
             file=str(folder),
-            location=place,
-            value=value,
+            location=error.location,
+            value=error.value or error.expected,
             hint="--part 1/4 -o DIR writes such a folder; one that is damaged has to be removed",
         ) from None
-
-
-def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number of JSON")
 
 
 def _part_text(document: PlanDocument) -> str:

@@ -5,7 +5,7 @@ Everything that writes calls these functions:
 
 - `write_atomically` writes one file and `staged_folder` several, so that a reader never sees half
   of a result;
-- `small_text` reads a small file that a user names or an earlier run left;
+- `small_text` and `small_json` read a small file that a user names or an earlier run left;
 - `check_file` and `check_folder` refuse a bad target before any work is done: results are never
   written over other files or among the inputs;
 - `sha256_of` is the hash of a document as `canonical` JSON, which a later run can be compared with;
@@ -102,6 +102,22 @@ def small_text(path: Path | str, what: str, most: int) -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError("a readable file", rule="not-readable", file=file, value=reason) from None
+
+
+def small_json(path: Path | str, what: str, most: int) -> Any:
+    """Return the document in a file of JSON of at most some bytes; see `small_text`."""
+    text = small_text(path, what, most)
+    try:
+        document = json.loads(text, parse_constant=_no_constant)
+        # Half of a surrogate pair can be escaped, but neither hashed nor written again.
+        canonical(document).encode()
+    except (ValueError, RecursionError) as error:
+        raise InputError("JSON", rule="json-syntax", file=str(path), value=str(error)) from None
+    return document
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON")
 
 
 def check_file(output: str, *, force: bool, inputs: Iterable[str]) -> None:
