@@ -54,7 +54,7 @@ FILES = "the files differ"
 START_OVER = "give the same files and options as before, or remove the folder to start over"
 
 
-class PlanDocument(Struct, forbid_unknown_fields=True, frozen=True):
+class BlocksDocument(Struct, forbid_unknown_fields=True, frozen=True):
     """``blocks.json``: what a folder of blocks belongs to."""
 
     schema: str
@@ -89,9 +89,9 @@ class RunPlan:
         """Return the text of ``items.txt``."""
         return "".join(f"{canonical(item)}\n" for item in self.items)
 
-    def document(self, part: Part | None) -> PlanDocument:
+    def document(self, part: Part | None) -> BlocksDocument:
         """Return what ``blocks.json`` holds."""
-        return PlanDocument(
+        return BlocksDocument(
             schema=SCHEMA,
             work=self.work,
             settings=dict(self.settings),
@@ -303,7 +303,7 @@ def _check_same(folder: Path, plan: RunPlan, part: Part | None) -> None:
         )
 
 
-def _difference(document: PlanDocument, other: PlanDocument) -> str:
+def _difference(document: BlocksDocument, other: BlocksDocument) -> str:
     """Return the first key in which two plans differ, as text."""
     for key in ("schema", "work", "size", "n_items"):
         ours, theirs = getattr(document, key), getattr(other, key)
@@ -332,7 +332,7 @@ def _which_item(before: Sequence[str], now: Sequence[str]) -> str:
     return FILES
 
 
-def _items(folder: Path, document: PlanDocument) -> list[str]:
+def _items(folder: Path, document: BlocksDocument) -> list[str]:
     """Return the items that a folder was made for."""
     text = small_text(folder / ITEMS, "the items of finished blocks", LARGEST_ITEMS)
     # Fewer or other items would be another result, without a word.
@@ -355,11 +355,11 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _document(folder: Path) -> PlanDocument:
+def _document(folder: Path) -> BlocksDocument:
     """Return the plan that a folder was made for."""
     try:
         document = small_json(folder / PLAN, "the plan of finished blocks", LARGEST_PLAN)
-        return structure(document, PlanDocument, str(folder / PLAN), schema=SCHEMA, syntax="JSON")
+        return structure(document, BlocksDocument, str(folder / PLAN), schema=SCHEMA, syntax="JSON")
     except InputError as error:
         raise InputError(
             f"a folder of finished blocks, with {PLAN}",
@@ -371,11 +371,11 @@ def _document(folder: Path) -> PlanDocument:
         ) from None
 
 
-def _part_text(document: PlanDocument) -> str:
+def _part_text(document: BlocksDocument) -> str:
     return "none" if document.part is None else "/".join(map(str, document.part))
 
 
-def _part(document: PlanDocument, folder: Path) -> Part:
+def _part(document: BlocksDocument, folder: Path) -> Part:
     if document.part is None:
         raise InputError(
             "a folder that --part wrote",

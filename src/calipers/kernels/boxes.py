@@ -215,7 +215,7 @@ def pair_blocks(
 
 
 @dataclass(frozen=True)
-class Sweep:
+class AxisSweep:
     """For every prediction the references whose intervals on one axis may meet its own.
 
     References are shared out to groups of similar length. In each they stand by cell and lower end,
@@ -259,7 +259,7 @@ class Sweep:
 
 def swept(
     reference: tuple[I64, I32, F64], prediction: tuple[I64, I32, F64], n_classes: int
-) -> Sweep:
+) -> AxisSweep:
     """Return which boxes of a cell may meet, by the axis that leaves fewest pairs to compare.
 
     Each side is (offsets, label, boxes (n, 2 d)). Boxes that touch meet. The time grows with the
@@ -280,7 +280,7 @@ def swept(
                 (cell[rows], low[rows]), own_cell, own_low - longest - slack, own_high
             )
             groups.append((rows[spans[0]], *spans[1:]))
-        sweeps.append(Sweep(reference[2], prediction[2], groups))
+        sweeps.append(AxisSweep(reference[2], prediction[2], groups))
     return min(sweeps, key=lambda sweep: int(sweep.counts.sum()))
 
 

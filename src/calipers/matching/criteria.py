@@ -447,7 +447,7 @@ def _sides(pairs: PairTable) -> F64:
 
 
 @dataclass(frozen=True)
-class CentreDistance:
+class PlaceDistance:
     """The distance of two places in a unit."""
 
     name: str
@@ -524,9 +524,9 @@ def _around_hulls(cohort: Cohort, predictions: Predictions, limit: float) -> tup
     return reference_masks(cohort, "point-in-hull").boxes(), _predicted_places(predictions)
 
 
-CENTRE_DISTANCE = CentreDistance("centre-distance", _pixels).criterion()
-CENTRE_DISTANCE_MM = CentreDistance("centre-distance-mm", _millimetres).criterion()
-CENTRE_DISTANCE_RELATIVE = CentreDistance("centre-distance-relative", _sides).criterion()
+CENTRE_DISTANCE = PlaceDistance("centre-distance", _pixels).criterion()
+CENTRE_DISTANCE_MM = PlaceDistance("centre-distance-mm", _millimetres).criterion()
+CENTRE_DISTANCE_RELATIVE = PlaceDistance("centre-distance-relative", _sides).criterion()
 POINT_IN_BOX = Criterion("point-in-box", _point_in_box, yes_no=True, reach=_around_boxes)
 POINT_IN_MASK = Criterion("point-in-mask", _point_in_mask, yes_no=True, reach=_around_masks)
 POINT_IN_HULL = Criterion("point-in-hull", _point_in_hull, yes_no=True, reach=_around_hulls)

@@ -20,6 +20,7 @@ are.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -258,7 +259,7 @@ def _usual_frames(record: RunRecord, run: Path, jobs: int) -> Frames:
     """Return training images of a run, for monitors to learn from."""
     from calipers.training.monitors import MOST_FIT
 
-    if record.source != DIGITS and not Path(record.source).exists():
+    if record.source != DIGITS and not os.path.exists(record.source):
         raise InputError(
             "the training images of the run, from which monitors learn",
             rule="not-found",
