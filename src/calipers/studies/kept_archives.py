@@ -54,6 +54,11 @@ def archive_arrays(
         The archive, or where it is.
     what, hint
         What was expected, and what to do, for messages.
+
+    Raises
+    ------
+    InputError
+        ``npz-format``: the archive is damaged, too large, or not of this study.
     """
     try:
         yield _arrays(content)
