@@ -84,14 +84,14 @@ def holds_predictions(path: str) -> bool:
     box), and no maps.
     """
     from calipers.io.read import sniff_file
-    from calipers.io.source import HEAD, InputFile
+    from calipers.io.source import HEAD, InputFile, open_regular
     from calipers.io.tables.delimited import header_names
 
     place = Path(path)
-    if not place.is_file():
+    if not os.path.isfile(path):
         return False
     # Only the beginning is looked at: files of maps may be large.
-    with place.open("rb") as stream:
+    with open_regular(place, follow=True) as stream:
         head = stream.read(HEAD).removeprefix(BOM_UTF8)
     file = InputFile(path, head, len(head), "")
     try:
