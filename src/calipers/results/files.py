@@ -47,6 +47,8 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
     """Write a whole file or nothing: temporary file in the same folder, flush, sync, rename."""
     path = Path(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
+    if "\0" in str(path):  # which no file system knows, and Python answers with a ValueError
+        raise InputError("a name without zero bytes", rule="not-writable", file=str(path))
     try:
         # In the same folder: a rename is atomic only within one file system.
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
