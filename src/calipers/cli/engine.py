@@ -88,13 +88,14 @@ def chosen_workers(options: Mapping[str, Any], *, processes: bool) -> Iterator[W
 @contextmanager
 def kept_blocks(plan: RunPlan, options: Mapping[str, Any], part: Part | None) -> Iterator[Store]:
     """Open the folder for finished samples; an interruption says that the command goes on."""
-    from calipers.engine.store import opened
+    from calipers.engine.store import blaming_blocks, opened
 
     output = Path(options["output"])
     folder = output.with_name(output.name + BLOCKS) if part is None else output
     with opened(folder, plan, part) as store:
         try:
-            yield store
+            with blaming_blocks(store):
+                yield store
         except KeyboardInterrupt as stop:
             first, end = store.span
             stop.add_note(
@@ -136,7 +137,7 @@ def merge(ctx: click.Context, /, parts: tuple[str, ...], **options: Any) -> None
     calipers maps labels ours=maps --part 2/2 -o parts/2
     calipers merge parts/1 parts/2 -o results
     """
-    from calipers.engine.store import merged
+    from calipers.engine.store import blaming_blocks, merged
 
     store, command = merged([Path(part) for part in parts])
     verb, run = _runner(store.plan.work)
@@ -153,6 +154,7 @@ def merge(ctx: click.Context, /, parts: tuple[str, ...], **options: Any) -> None
             ) from None
         stack.enter_context(inner)
         # The parts ran in folders and on workers of their own; `options` are those of this command.
+        stack.enter_context(blaming_blocks(store))
         run(**{**inner.params, **OF_PARTS, **options}, store=store)
 
 

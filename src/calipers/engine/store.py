@@ -11,7 +11,8 @@ hash of its content, so a damaged one is seen, dropped and worked on again.
 - *Parts*: with a `Part` only its items are worked on. `merged` opens the folders of all parts as
   one store that is only read, after it has refused missing, repeated and foreign ones.
 
-`work.in_order` asks a store for every item; callers only open and close it.
+`work.in_order` asks a store for every item; callers only open and close it, and do what they do
+with the results inside of `blaming_blocks`.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
+from calipers.arguments import BLAMED
 from calipers.engine.encode import decoded, encoded
 from calipers.engine.work import Part
-from calipers.errors import InputError
+from calipers.errors import CalipersError, InputError
 from calipers.results.files import (
     canonical,
     locked_at_once,
@@ -111,6 +113,7 @@ class Store:
     folders: Sequence[Path]
     part: Part | None = None
     read_only: bool = False
+    n_read: int = 0  # blocks that came from disk
     _files: dict[int, Path] = field(default_factory=dict)
     _block: tuple[int, list[Any]] = (-1, [])  # the block that was read last
     _waiting: list[Any] = field(default_factory=list)  # results of the block that is being filled
@@ -191,7 +194,29 @@ class Store:
             self._files.pop(block).unlink(missing_ok=True)
             return None
         self._block = (block, results)
+        self.n_read += 1
         return results
+
+
+@contextmanager
+def blaming_blocks(store: Store) -> Iterator[None]:
+    """Refuse stored blocks that the work inside cannot use.
+
+    The hash of a block vouches for its bytes, not for whoever wrote it. Where blocks came from disk
+    they are the first suspects; without them a failure stays what it is, a fault of the program.
+    """
+    try:
+        yield
+    except BLAMED as error:
+        if isinstance(error, CalipersError) or not store.n_read:
+            raise
+        raise InputError(
+            "blocks as a run writes them",
+            rule="blocks-damaged",
+            file=", ".join(map(str, store.folders)),
+            value=f"{type(error).__name__}: {error}",
+            hint="remove the folder, and run the command again without it",
+        ) from error
 
 
 @contextmanager
