@@ -129,7 +129,7 @@ def check_file(output: str, *, force: bool, inputs: Iterable[str]) -> None:
     target = Path(output)
     if not output:
         raise UsageError("-o needs the name of a file")
-    if any(target.resolve() == Path(name).resolve() for name in inputs):
+    if any(_real(output) == _real(name) for name in inputs):
         raise InputError("an output that is not an input", rule="output-in-input", file=output)
     if target.is_dir() or not target.parent.is_dir():
         hint = "give the name of a file, in a folder that exists"
@@ -141,6 +141,16 @@ def check_file(output: str, *, force: bool, inputs: Iterable[str]) -> None:
         raise InputError(
             "a file that does not exist yet", rule="output-exists", file=output, hint=hint
         )
+
+
+def _real(name: str) -> Path:
+    """Return where a path leads; one that cannot be followed is left as it is, for its reader to
+    refuse.
+    """
+    try:
+        return Path(name).resolve()
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a zero byte
+        return Path(name)
 
 
 def files_of(folder: Path, ours: re.Pattern[str]) -> list[str]:
@@ -386,11 +396,11 @@ def check_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ())
             "the name of a folder", rule="not-writable", file=str(folder), value=reason
         ) from None
     for name in inputs:
-        place = Path(name).resolve()
+        place = _real(name)
         among = (
             target == place.parent
-            if place.is_file()
-            else place.is_dir() and target.is_relative_to(place)
+            if os.path.isfile(place)
+            else os.path.isdir(place) and target.is_relative_to(place)
         )
         if among:
             raise InputError(
