@@ -15,6 +15,8 @@ import pytest
 import calipers as cal
 from calipers.arguments import fits, in_words, names_arguments, wrong_argument
 from calipers.errors import CalipersError, UsageError
+from evaluated import evaluated_demo
+from fuzz.targets import REQUIREMENTS
 
 ODD: list[Any] = [
     None, b"x", -1, 10**30, float("nan"), 1j, True, [], {}, {"a": None}, [None], object(),
@@ -46,6 +48,34 @@ def test_odd_arguments_end_in_errors_of_ours(name):
         if trial % 2:
             options[choice.choice(named).name] = choice.choice(ODD)
         assert problem_of(function, options) is None, options
+
+
+def public_methods():
+    """Methods of what the functions return and take, and those that make it."""
+    evaluation = evaluated_demo("overview")
+    requirements = cal.Requirements.from_toml(REQUIREMENTS)
+    methods = {}
+    for one in (evaluation, evaluation.protocol, evaluation.cohort, requirements):
+        for name in dir(type(one)):
+            method = getattr(one, name) if name[0] != "_" else None
+            if inspect.ismethod(method):
+                methods[f"{type(one).__name__}.{name}"] = method
+    return methods
+
+
+def test_odd_arguments_of_methods_end_in_errors_of_ours(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write where they are told to
+    methods = public_methods()
+    assert len(methods) > 30
+    for name, method in methods.items():
+        choice = random.Random(name)
+        parameters = inspect.signature(method).parameters.values()
+        named = [one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+        required = [one.name for one in named if one.default is one.empty]
+        for _ in range(3 if named else 0):
+            options = {one: choice.choice(ODD) for one in required}
+            options[choice.choice(named).name] = choice.choice(ODD)
+            assert problem_of(method, options) is None, (name, options)
 
 
 def problem_of(function, options):

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Name the argument of a public function that is not what the function takes.
 
-`names_arguments` decorates the functions and constructors of the public surface. It costs nothing
-while all is well: only if a call fails with an exception of Python's own are the arguments compared
-with their annotations, and the first that does not fit becomes a `UsageError`, which names it and
-says what it takes. If all of them fit, the exception stays as it is: it is a fault of Calipers, or
-of a function that the caller handed in.
+`names_arguments` decorates the functions of the public surface, `names_methods` the methods of its
+classes, `names_fields` their constructors too. It costs nothing while all is well: only if a call
+fails with an exception of Python's own are the arguments compared with their annotations, and the
+first that does not fit becomes a `UsageError`, which names it and says what it takes. If all of
+them fit, the exception stays as it is: it is a fault of Calipers, or of a function that the caller
+handed in.
 """
 
 from __future__ import annotations
@@ -66,8 +67,22 @@ def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def names_methods(kind: type[T]) -> type[T]:
+    """Decorate a public class: its own public methods name their arguments, as functions do."""
+    for name, member in list(vars(kind).items()):
+        is_of_class = isinstance(member, classmethod)
+        function = member.__func__ if is_of_class else member
+        # What was decorated before comes again where a dataclass with slots copies its class.
+        is_plain = inspect.isfunction(function) and not hasattr(function, "__wrapped__")
+        if is_plain and not name.startswith("_"):
+            method: Any = names_arguments(function)
+            type.__setattr__(kind, name, classmethod(method) if is_of_class else method)
+    return kind
+
+
 def names_fields(kind: type[T]) -> type[T]:
-    """Decorate a public class: its constructor names its arguments, as functions do."""
+    """Decorate a public class: its constructor names its arguments, and so do its methods."""
+    names_methods(kind)
     constructor: Any = kind.__init__
 
     @wraps(constructor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -120,6 +121,28 @@ def test_a_bug_is_json_too(calipers, files, monkeypatch):
     assert (said.code, said.err) == (3, "")
     assert {"kind": "bug", "exit": 3}.items() <= said.json["error"].items()
     assert "the moon" in said.json["error"]["message"]
+
+
+def test_a_file_that_went_away_is_no_bug(calipers, files, monkeypatch):
+    error = FileNotFoundError(errno.ENOENT, "No such file or directory", "gone.csv")
+    monkeypatch.setattr("calipers.io.read.read", fails(error))
+    said = calipers("evaluate", files.references, files.ours)
+    assert (said.code, said.out) == (2, "")
+    assert "gone.csv: No such file or directory [not-readable]" in said.err
+
+
+def test_an_input_that_cannot_be_followed_is_told_by_its_reader(calipers, files, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("\0", tmp_path / "loop"):
+        said = calipers("fuse", files.references, name, files.ours, "-o", tmp_path / "fused.json")
+        assert said.code == 2, said.err
+        assert "not-readable" in said.err
+
+
+@pytest.mark.parametrize("length", [255, 5000])
+def test_the_name_of_a_model_may_be_longer_than_that_of_a_file(calipers, files, length):
+    said = calipers("evaluate", files.references, f"{'m' * length}={files.ours}", "--no-ci", "-q")
+    assert said.code == 0, said.err
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import signal
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from calipers.engine.encode import encoded
 from calipers.engine.store import BLOCK_NAME
 
 N_SAMPLES = 9
@@ -71,6 +73,57 @@ def test_parts_merged_are_one_run(
     assert said.code == 0, said.err
     assert result_hash(tmp_path / "result") == whole
     assert calipers("verify", tmp_path / "result", "-q").code == 0
+
+
+def test_every_way_to_write_the_options_of_a_run_is_left_out_by_merge(
+    calipers: Callable[..., Any], samples: Path, whole: str, tmp_path: Path
+) -> None:
+    words = command(samples, None, f"--output={tmp_path / 'a'}", "--part=1/2", "--jobs=1")
+    assert calipers(*words).code == 0
+    words = command(samples, None, f"-qo{tmp_path / 'b'}", "--part", "2/2")
+    assert calipers(*words).code == 0
+    said = calipers("merge", tmp_path / "b", tmp_path / "a")
+    assert said.code == 0, said.err
+    assert not (tmp_path / "b" / "run.json").exists()
+    assert calipers("merge", tmp_path / "b", tmp_path / "a", "-o", tmp_path / "c").code == 0
+    assert result_hash(tmp_path / "c") == whole
+
+
+@pytest.mark.parametrize("merges", [True, False])
+def test_blocks_that_somebody_else_wrote_are_no_bug(
+    calipers: Callable[..., Any], samples: Path, tmp_path: Path, merges: bool
+) -> None:
+    """Their hashes are right, but what they hold is no result."""
+    part = tmp_path / "part"
+    assert calipers(*command(samples, part, "--part", "1/1")).code == 0
+    for file in sorted(part.glob("*.npz")):
+        data = encoded([("nonsense", 3)])
+        digest = hashlib.sha256(data).hexdigest()[:40]
+        file.with_name(f"{file.name[:7]}-{digest}.npz").write_bytes(data)
+        file.unlink()
+    if merges:
+        said = calipers("merge", part, "-o", tmp_path / "result")
+    else:
+        (part / "blocks.json").write_text(
+            (part / "blocks.json").read_text().replace('"part": [\n  1,\n  1\n ]', '"part": null')
+        )
+        part.rename(tmp_path / "result.blocks")
+        said = calipers(*command(samples, tmp_path / "result"))
+    assert said.code == 2, said.err
+    assert "blocks-damaged" in said.err
+    assert not (tmp_path / "result").exists()
+
+
+def test_a_command_that_was_damaged_is_refused(
+    calipers: Callable[..., Any], samples: Path, tmp_path: Path
+) -> None:
+    assert calipers(*command(samples, tmp_path / "a", "--part", "1/1")).code == 0
+    place = tmp_path / "a" / "blocks.json"
+    document = json.loads(place.read_text())
+    for words in (["--help"], ["--nonsense"], [], ["labels", "\0"]):
+        place.write_text(json.dumps(document | {"command": ["calipers", "maps", *words]}))
+        said = calipers("merge", tmp_path / "a")
+        assert said.code == 2, (words, said.err)
 
 
 def test_workers_in_processes_give_the_same_bits(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -206,7 +207,77 @@ def test_a_broken_plan_is_no_store(tmp_path: Path) -> None:
             merged([one])
 
 
-@pytest.mark.parametrize("text", ["", "2", "0/3", "4/3", "1/0", "a/b", "1/2/3", "-1/2", "1.0/2"])
+@pytest.mark.parametrize("key", ["work", "settings", "n_items", "size", "part", "command"])
+def test_a_plan_with_an_odd_value_is_no_store(tmp_path: Path, key: str) -> None:
+    """Also where all parts agree about it, as they do when one program damaged them."""
+    folders = parts(tmp_path)
+    sound = json.loads((folders[0] / PLAN).read_text())
+    for value in (-1, 1.5, True, "x", {"a": "\ud800"}, [[1]], ["a", None], {"a": float("nan")}):
+        if type(value) is type(sound[key]) and value != -1 and key != "settings":
+            continue  # another name is for the caller to judge
+        for folder in folders:
+            (folder / PLAN).write_text(json.dumps(sound | {key: value}))
+        with pytest.raises(InputError, match="no-blocks"):
+            merged(folders)
+        with pytest.raises(InputError, match="no-blocks"), opened(folders[0], plan(), Part(1, 3)):
+            pass
+
+
+def test_a_plan_of_brackets_or_digits_is_no_store(tmp_path: Path) -> None:
+    one, *_ = parts(tmp_path)
+    for text in ("[" * 100_000, '{"size": ' + "9" * 10_000 + "}"):
+        (one / PLAN).write_text(text)
+        with pytest.raises(InputError, match="no-blocks"):
+            merged([one])
+
+
+def test_one_of_very_many_parts_is_refused_at_once(tmp_path: Path) -> None:
+    one, *_ = parts(tmp_path)
+    sound = json.loads((one / PLAN).read_text())
+    (one / PLAN).write_text(json.dumps(sound | {"part": [1, 10**18]}))
+    with pytest.raises(InputError, match=r"no part 2/10{18}, 3/10{18}.*missing-part"):
+        merged([one])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lines: lines[: len(lines) // 2],
+        lambda lines: "",
+        lambda lines: lines + lines,
+        lambda lines: "[" * 100_000,
+        lambda lines: "\n".join(lines.splitlines()[::-1]) + "\n",
+    ],
+)
+def test_other_items_than_those_of_the_plan_are_refused(tmp_path: Path, damage: Any) -> None:
+    folders = parts(tmp_path)
+    file = folders[0] / "items.txt"
+    file.write_text(damage(file.read_text()))
+    with pytest.raises(InputError, match="blocks-damaged"):
+        merged(folders)
+
+
+def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
+    for name in (PLAN, "items.txt"):
+        folders = parts(tmp_path / name)
+        (folders[0] / name).unlink()
+        os.mkfifo(folders[0] / name)
+        with pytest.raises(InputError, match="pipe"):
+            merged(folders)
+    one = parts(tmp_path / "blocks")[0]
+    block = next(file for file in one.iterdir() if BLOCK_NAME.fullmatch(file.name))
+    block.unlink()
+    os.mkfifo(block)
+    work = Work()
+    with opened(one, plan(), Part(1, 3)) as store:
+        run(store, work)
+    assert work.items == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "2", "9" * 5000 + "/" + "9" * 5000, "0/3", "4/3", "1/0", "a/b", "1/2/3", "-1/2", "1.0/2"],
+)
 def test_a_part_is_a_number_and_a_total(text: str) -> None:
     with pytest.raises(UsageError):
         Part.parse(text)

@@ -156,6 +156,19 @@ def test_a_killed_search_goes_on_with_the_same_bits(
     assert all(map(json.loads, lines))
 
 
+def test_values_of_a_journal_that_were_changed_are_computed_again(
+    tuning: FusionTuning, tmp_path: Path
+) -> None:
+    journal = tmp_path / "journal.jsonl"
+    tune(journal=journal)
+    first, *lines = journal.read_text().splitlines()
+    lines[0] = lines[0].replace('"value": 0.', '"value": 9.')
+    lines[1] = lines[1].replace('"value": ', '"value": "x", "was": ')
+    lines[2:5] = ['{"trial": [1], "value": 1.0}', "[" * 100_000, '{"trial": "a"}']
+    journal.write_text("\n".join([first, *lines, ""]))
+    assert tune(journal=journal).to_json() == tuning.to_json()
+
+
 def test_threads_change_neither_the_result_nor_the_journal(
     tuning: FusionTuning, tmp_path: Path
 ) -> None:

@@ -378,6 +378,37 @@ def saved_folder(folder: Path) -> Iterator[Target]:
         yield Target(f"saved {name}", damage, run)
 
 
+def blocks(folder: Path) -> Iterator[Target]:
+    """The plan and the items of a folder of finished blocks; what passes has the same items."""
+    from calipers.engine.store import ITEMS, PLAN, RunPlan, merged, opened
+    from calipers.engine.work import Part
+
+    place = folder / "blocks"
+    plan = RunPlan("maps", {"alpha": 0.5, "files": ["a", "b"]}, ["x", "y", "z"], 2, ("calipers",))
+    with opened(place, plan, Part(1, 1)):
+        pass
+    whole = {name: (place / name).read_bytes() for name in (PLAN, ITEMS)}
+
+    def damage(rng: Random) -> tuple[str, bytes]:
+        if rng.random() < 0.8:
+            return PLAN, mutate.of_json(rng, whole[PLAN])
+        return ITEMS, mutate.of_text(rng, whole[ITEMS].decode()).encode()
+
+    def run(case: tuple[str, bytes], folder: Path) -> Any:
+        name, content = case
+        (place / name).write_bytes(content)
+        try:
+            return merged([place])[0].plan
+        finally:
+            (place / name).write_bytes(whole[name])
+
+    def judge(case: tuple[str, bytes], read: Any) -> None:
+        # Damage to the settings, to the command or to the name of the work is for the verb to see.
+        assert (list(read.items), read.size >= 1) == (list(plan.items), True)
+
+    yield Target("blocks", damage, run, judge)
+
+
 def constructors() -> Iterator[Target]:
     """Tables of objects, cohorts and masks from damaged arrays; what passes is evaluated."""
     cohort = random_cohort(6, 3, seed=1, crowd_share=0.1)
@@ -467,6 +498,7 @@ def all_targets(folder: Path) -> list[Target]:
         *parquet(folder),
         *volumes(folder),
         *saved_folder(folder),
+        *blocks(folder),
         *constructors(),
         *arrays(),
         *annotations(folder),

@@ -40,6 +40,7 @@ NAMES = (
     "volume .dcm",
     "saved evaluation.json",
     "saved run.json",
+    "blocks",
     "tables",
     "masks",
     "from_arrays",

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
+from calipers import registry
 from calipers.data.cohort import Cohort
 from calipers.errors import InputError
 from calipers.kernels.assignment import FALSE_ALARM, HIT, IGNORED, MISSED
 from calipers.matching import assign
 from calipers.matching.assign import MatchRecipe, match
 from calipers.matching.matches import FATES, View
-from cases import KINDS, MODEL, cohort_of
+from cases import KINDS, MODEL, NEED_MASKS, cohort_of, masked
 from kernel_routes import native_by_default
 from reference import boxes
 from reference.matching import STRATEGIES, Rule, best_total, fates
 from reference.plain import Thing, things
-from seeds import batches
+from seeds import batches, looped
 
 # `parity/test_routes.py` holds every metric and every strategy to the same bits on both routes.
 pytestmark = native_by_default
@@ -287,6 +293,70 @@ def test_an_image_with_many_pairs_is_compared_in_pieces(
         assert np.array_equal(getattr(pieces, name), getattr(whole, name), equal_nan=True)
     for name in ("reference", "prediction", "similarity"):
         assert np.array_equal(getattr(pieces.pairs, name), getattr(whole.pairs, name))
+
+
+@looped("kind", ["plain", "crowds", "integer grid", "crowded images", "volumes on a grid"])
+@pytest.mark.parametrize("name", registry.CRITERIA)
+def test_a_sweep_finds_the_candidates_of_all_pairs(name: str, kind: str) -> None:
+    """To the bit and in the same order, with classes and without."""
+    cohort = cohort_of(kind, seed=5)
+    if name in NEED_MASKS:
+        cohort = masked(cohort)
+    images = replace(cohort.images, spacing=np.full_like(cohort.images.size, 0.7))
+    cohort = replace(cohort, images=images)
+    criterion = registry.resolve("criterion", name)
+    limit = {"centre-distance": 30.0, "centre-distance-mm": 20.0}.get(name, 0.5)
+    least = -limit if criterion.distance else 0.0
+    for n_classes in (0, len(cohort.classes)):
+        arguments = (cohort, cohort.predictions(MODEL), criterion, n_classes)
+        whole = assign.candidate_pairs(*arguments, least=least)
+        if criterion.reach is None:  # every two objects are candidates
+            continue
+        rows, columns = whole.reference, whole.prediction
+        pairs = assign._near_pairs(*arguments, limit)
+        blocks = [assign._compared(*arguments[:3], *block) for block in pairs]
+        reference, prediction, similarity = (np.concatenate(column) for column in zip(*blocks))
+        near = similarity >= least
+        assert np.array_equal(reference[near], rows)
+        assert np.array_equal(prediction[near], columns)
+        assert np.array_equal(similarity[near], whole.similarity)
+
+
+def slide(n: int, corners: Callable[[Any], Any]) -> Cohort:
+    """One image of n references and n predictions; ``corners`` makes (n, 2) low corners."""
+    sides = []
+    for seed in range(2):
+        low = corners(np.random.default_rng(seed).random((n, 2)))
+        boxes_of_side = np.concatenate([low, low + 12.0], axis=1)
+        sides.append({"boxes": boxes_of_side, "labels": np.zeros(n, int), "image_id": "slide"})
+    scored = {**sides[1], "scores": np.linspace(0, 1, n)}
+    return Cohort.from_arrays([sides[0]], {MODEL: [scored]}, classes=("cell",))
+
+
+@pytest.mark.parametrize("criterion", ["box-iou", "centre-distance-relative", "point-in-box"])
+@pytest.mark.parametrize(
+    "corners",
+    [
+        pytest.param(lambda share: share * 5000, id="everywhere"),
+        pytest.param(lambda share: share * [0, 1e6], id="in a column"),
+        pytest.param(lambda share: share * [1e6, 0], id="in a row"),
+    ],
+)
+def test_a_slide_of_many_objects_takes_seconds(criterion: str, corners: Any) -> None:
+    """All 144 million pairs took a minute."""
+    cohort = slide(12_000, corners)
+    began = time.process_time()
+    matches = match(cohort, MODEL, [View(criterion=criterion)])
+    assert time.process_time() - began < 2
+    assert 0 < len(matches.pairs.similarity) < 1_000_000
+
+
+def test_too_many_pairs_to_compare_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assign, "MOST_PAIRS", 1000)
+    monkeypatch.setattr(assign, "MOST_COMPARED", 1000)
+    with pytest.raises(InputError, match="level with each other") as error:
+        match(slide(100, lambda share: share), MODEL, [View(criterion="point-in-box")])
+    assert error.value.rule == "too-large"
 
 
 @pytest.mark.parametrize("criterion", ["box-iou", "giou", "centre-distance"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import calipers as cal
-from calipers.io.source import list_files
+from calipers.io.source import list_files, open_regular
 from calipers.pictures.files import PictureFiles
 
 
@@ -166,6 +166,32 @@ def test_loops_are_walked_once_and_dead_links_skipped(tmp_path: Path) -> None:
     (tmp_path / "self").symlink_to("self")
     (tmp_path / "dead.png").symlink_to("nowhere.png")
     assert list(list_files(tmp_path).files) == ["z/a.png"]
+
+
+def test_a_link_that_cannot_be_followed_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is removed while the folder is listed, or one of /proc."""
+    (tmp_path / "a.png").touch()
+    (tmp_path / "b.png").symlink_to("a.png")
+    real = os.path.realpath
+
+    def follow(path: str | Path) -> str:
+        if str(path).endswith("b.png"):
+            raise FileNotFoundError(path)
+        return real(path)
+
+    monkeypatch.setattr(os.path, "realpath", follow)
+    assert list(list_files(tmp_path).files) == ["a.png"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
+def test_a_file_that_opens_but_cannot_be_read_is_refused() -> None:
+    with (
+        pytest.raises(cal.InputError, match="not-readable"),
+        open_regular(Path("/proc/self/mem"), follow=True) as stream,
+    ):
+        stream.read(10)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")

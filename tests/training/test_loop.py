@@ -20,6 +20,7 @@ from calipers.training.loop import (  # noqa: E402
     device_named,
     fit,
     load_tensors,
+    read_history,
     read_weights,
     reproducible,
 )
@@ -174,6 +175,31 @@ def test_checkpoints_of_others_and_broken_ones_are_refused(tmp_path):
     (tmp_path / CHECKPOINT).write_bytes(b"PK\3\4 and nothing else")
     with pytest.raises(cal.InputError, match="checkpoint"):
         trained(tmp_path, Line())
+
+
+@pytest.mark.parametrize("key", ["network", "optimiser", "epochs", "best", "best_weights"])
+def test_checkpoints_with_odd_content_are_refused(tmp_path, key):
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path, Line(20))
+    sound = torch.load(tmp_path / CHECKPOINT, weights_only=True)
+    for value in (None, 3, "x", {}, [], [{"epoch": "one"}], {"1.weight": "x"}):
+        torch.save(sound | {key: value}, tmp_path / CHECKPOINT)
+        with pytest.raises(cal.InputError, match="checkpoint"):
+            trained(tmp_path, Line())
+    del sound[key]
+    torch.save(sound, tmp_path / CHECKPOINT)
+    with pytest.raises(cal.InputError, match="checkpoint"):
+        trained(tmp_path, Line())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "[" * 100_000, '{"epochs": [], "best": 1}', '{"epochs": [{"epoch": 1}], "best": 1}'],
+)
+def test_a_damaged_log_is_refused(tmp_path, text):
+    (tmp_path / "log.json").write_text(text)
+    with pytest.raises(cal.InputError, match=r"log\.json"):
+        read_history(tmp_path)
 
 
 class Payload:

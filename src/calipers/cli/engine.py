@@ -12,7 +12,8 @@ and keep finished samples with `run_blocks`:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
     from calipers.engine.work import Part
 
 BLOCKS = ".blocks"  # added to the name of a result folder
-# Options that say where and how a part ran, not what it computes; they take a value each.
-OF_RUNS = ("--part", "-o", "--output", "--jobs", "--engine", "--scheduler", "--max-memory")
-FLAGS_OF_RUNS = ("--force", "--json", "-q", "--quiet")
+# Options that say where and how a part ran, not what it computes; those of the merged run.
+OF_PARTS = {"part": None, "jobs": 1, "engine": "local", "scheduler": None, "max_memory": None}
 
 
 class Workers(NamedTuple):
@@ -88,13 +88,14 @@ def chosen_workers(options: Mapping[str, Any], *, processes: bool) -> Iterator[W
 @contextmanager
 def _kept_blocks(plan: RunPlan, options: Mapping[str, Any], part: Part | None) -> Iterator[Store]:
     """Open the folder for finished samples; an interruption says that the command goes on."""
-    from calipers.engine.store import opened
+    from calipers.engine.store import blaming_blocks, opened
 
     output = Path(options["output"])
     folder = output.with_name(output.name + BLOCKS) if part is None else output
     with opened(folder, plan, part) as store:
         try:
-            yield store
+            with blaming_blocks(store):
+                yield store
         except KeyboardInterrupt as stop:
             first, end = store.span
             stop.add_note(
@@ -155,19 +156,25 @@ def merge(ctx: click.Context, /, parts: tuple[str, ...], **options: Any) -> None
     calipers maps labels ours=maps --part 2/2 -o parts/2
     calipers merge parts/1 parts/2 -o results
     """
-    from calipers.engine.store import merged
+    from calipers.engine.store import blaming_blocks, merged
 
     store, command = merged([Path(part) for part in parts])
     verb, run = _runner(store.plan.work)
-    arguments = _without_run_options(command[2:])
-    if options["output"]:
-        arguments += ["-o", options["output"]]
-    arguments += ["--force"] * options["force"] + ["--json"] * options["as_json"]
-    arguments += ["--quiet"] * options["quiet"]
     with ExitStack() as stack:
-        inner = verb.make_context(store.plan.work, arguments, parent=ctx)
+        try:
+            inner = verb.make_context(store.plan.work, command[2:], parent=ctx)
+        except (click.ClickException, click.exceptions.Exit):
+            raise InputError(
+                "the command of the parts",
+                rule="no-blocks",
+                file=parts[0],
+                value=shlex.join(command),
+                hint="run the parts again",
+            ) from None
         stack.enter_context(inner)
-        run(**inner.params, store=store)
+        # The parts ran in folders and on workers of their own; `options` are those of this command.
+        stack.enter_context(blaming_blocks(store))
+        run(**{**inner.params, **OF_PARTS, **options}, store=store)
 
 
 def _runner(work: str) -> tuple[click.Command, Any]:
@@ -185,18 +192,3 @@ def _runner(work: str) -> tuple[click.Command, Any]:
 
         return stability, run_stability
     raise InputError("a kind of work that can be merged", rule="no-blocks", value=work)
-
-
-def _without_run_options(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments of a verb without those of the run."""
-    rest: list[str] = []
-    skips = False
-    for argument in arguments:
-        name = argument.partition("=")[0]
-        if skips:
-            skips = False
-        elif argument in OF_RUNS:
-            skips = True
-        elif name not in OF_RUNS and argument not in FLAGS_OF_RUNS:
-            rest.append(argument)
-    return rest

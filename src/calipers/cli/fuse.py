@@ -7,6 +7,7 @@ the fused predictions alone, or a folder for everything: predictions, recipe, pa
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,7 +159,7 @@ class _Target:
         from calipers.io.write import written_format
 
         others = [options[key] for key in ("groups", "protocol") if options[key]]
-        if Path(options["recipe"]).exists():
+        if os.path.exists(options["recipe"]):
             others.append(options["recipe"])
         path = Path(output)
         # A name with a suffix is a file, as for every verb that writes predictions.

@@ -265,6 +265,11 @@ def run(argv: Sequence[str]) -> int:
             return _fail(
                 "disk-full", "stdout: no space left to write the result [disk-full]", False, 2
             )
+        if isinstance(error, OSError) and error.errno is not None:
+            # A name that is too long, a folder without rights, a file that went away meanwhile:
+            # readers say it better, but it is never a fault of the program.
+            message = f"{error.filename or 'a file'}: {error.strerror} [not-readable]"
+            return _fail("not-readable", message, as_json, 2)
         return _bug(error, argv, as_json)
 
 

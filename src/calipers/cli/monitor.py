@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -215,7 +216,7 @@ def _check(references: str, predictions: str | None, options: dict[str, Any]) ->
 
 
 def _check_folders(references: str, predictions: str | None, options: dict[str, Any]) -> None:
-    if options["images"] is not None and not Path(options["images"]).is_dir():
+    if options["images"] is not None and not os.path.isdir(options["images"]):
         hint = "give the folder that contains the pictures"
         raise InputError("a folder", rule="not-a-folder", file=options["images"], hint=hint)
     if options["output"] is not None:
@@ -223,7 +224,7 @@ def _check_folders(references: str, predictions: str | None, options: dict[str, 
         if predictions:
             inputs += named_files([predictions]).values()
         # An alarm may also be the name of a baseline, which is no file.
-        inputs += [entry for entry in options["alarm"] if Path(entry).exists()]
+        inputs += [entry for entry in options["alarm"] if os.path.exists(entry)]
         inputs += [options[name] for name in ("groups", "images", "protocol") if options[name]]
         check_output(options["output"], options["force"], tuple(inputs))
 

@@ -10,6 +10,7 @@ them alike.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -414,7 +415,7 @@ def picture_arguments(options: dict[str, Any], output: Path | None) -> dict[str,
             raise UsageError("--images and --no-images exclude each other")
         if options["redact"]:
             raise UsageError("--redact leaves pictures out, so it cannot be used with --images")
-        if not Path(images).is_dir():
+        if not os.path.isdir(images):
             hint = "give the folder that contains the pictures"
             raise InputError("a folder", rule="not-a-folder", file=images, hint=hint)
         if output is not None and output.resolve() == Path(images).resolve():
@@ -467,7 +468,7 @@ def score_tables(texts: Sequence[str]) -> str | dict[str, str] | None:
     """Return the table of ``scores.csv``, or those of models, of ``ours=scores.csv``."""
     if not texts:
         return None
-    if len(texts) == 1 and ("=" not in texts[0] or Path(texts[0]).exists()):
+    if len(texts) == 1 and ("=" not in texts[0] or os.path.exists(texts[0])):
         return texts[0]
     tables = {}
     for text in texts:
@@ -554,7 +555,7 @@ def named_files(entries: Sequence[str]) -> dict[str, str]:
     for entry in entries:
         name, sign, path = entry.partition("=")
         # A file whose own name contains "=" is a file, and not a name with a file.
-        if not sign or Path(entry).exists() or not name or "/" in name or "\\" in name:
+        if not sign or os.path.exists(entry) or not name or "/" in name or "\\" in name:
             name, path = model_name(entry), entry
         if not path:
             raise UsageError(f"a file is missing in {entry!r}: give PREDS as file or as name=file")

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +107,7 @@ def _check_target(folder: str, target: Path, options: dict[str, Any]) -> None:
     from calipers.evaluation.saved import FILES, PAGE
     from calipers.results.files import check_file
 
-    if not Path(folder).is_dir():
+    if not os.path.isdir(folder):
         hint = "give the folder that calipers evaluate -o wrote"
         raise InputError("the folder of an evaluation", rule="not-a-folder", file=folder, hint=hint)
     # The folder itself is the input: nothing in it may be replaced but its page.

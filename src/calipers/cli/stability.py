@@ -10,6 +10,7 @@ printed; ``-o`` writes the page.
 from __future__ import annotations
 
 import json
+import os
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -68,7 +69,7 @@ def named_models(entries: Sequence[str]) -> list[tuple[str, str]]:
     models = []
     for entry in entries:
         name, sign, path = entry.partition("=")
-        if not sign or Path(entry).exists() or not name or "/" in name or "\\" in name:
+        if not sign or os.path.exists(entry) or not name or "/" in name or "\\" in name:
             name, path = "", entry
         if not path:
             raise UsageError(
@@ -83,14 +84,14 @@ def holds_predictions(path: str) -> bool:
     box), and no maps.
     """
     from calipers.io.read import sniff_file
-    from calipers.io.source import HEAD, InputFile
+    from calipers.io.source import HEAD, InputFile, open_regular
     from calipers.io.tables.delimited import header_names
 
     place = Path(path)
-    if not place.is_file():
+    if not os.path.isfile(path):
         return False
     # Only the beginning is looked at: files of maps may be large.
-    with place.open("rb") as stream:
+    with open_regular(place, follow=True) as stream:
         head = stream.read(HEAD).removeprefix(BOM_UTF8)
     file = InputFile(path, head, len(head), "")
     try:
@@ -171,7 +172,7 @@ def read_cohort(models: Sequence[tuple[str, str]], options: dict[str, Any]) -> A
         raise UsageError("predictions are put on a grid by --rule any-overlap or centre")
     maps = next((path for _, path in models if not holds_predictions(path)), None)
     # A file that does not exist is told by the reader, in better words.
-    if maps is not None and Path(maps).exists():
+    if maps is not None and os.path.exists(maps):
         hint = "maps need no references: give --labels instead"
         raise InputError(
             "predictions (COCO or a table of boxes)", rule="wrong-role", file=maps, hint=hint

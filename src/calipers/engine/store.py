@@ -11,7 +11,8 @@ hash of its content, so a damaged one is seen, dropped and worked on again.
 - *Parts*: with a `Part` only its items are worked on. `merged` opens the folders of all parts as
   one store that is only read, after it has refused missing, repeated and foreign ones.
 
-`work.in_order` asks a store for every item; callers only open and close it.
+`work.in_order` asks a store for every item; callers only open and close it, and do what they do
+with the results inside of `blaming_blocks`.
 """
 
 from __future__ import annotations
@@ -25,26 +26,47 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
+
+from calipers.arguments import BLAMED
 from calipers.engine.encode import decoded, encoded
 from calipers.engine.work import Part
-from calipers.errors import InputError
+from calipers.errors import CalipersError, InputError
 from calipers.results.files import (
     canonical,
     locked_at_once,
     output_folder,
     sha256_of,
+    small_json,
+    small_text,
     write_atomically,
 )
+from calipers.results.schema import structure
 
 SCHEMA = "calipers.blocks/1"
 PLAN = "blocks.json"
 ITEMS = "items.txt"
 BLOCK_NAME = re.compile(r"(\d{7})-([0-9a-f]{40})\.npz")
 LARGEST_PLAN = 16 << 20  # bytes; command lines and protocols are small
+LARGEST_ITEMS = 1 << 30  # bytes; a line per image
 FILES = "the files differ"
 START_OVER = "give the same files and options as before, or remove the folder to start over"
+
+
+class BlocksDocument(Struct, forbid_unknown_fields=True, frozen=True):
+    """``blocks.json``: what a folder of blocks belongs to."""
+
+    schema: str
+    work: str
+    settings: dict[str, Any]
+    n_items: Annotated[int, Meta(ge=0)]
+    items_sha256: str
+    size: Annotated[int, Meta(ge=1)]
+    part: tuple[Annotated[int, Meta(ge=1)], Annotated[int, Meta(ge=1)]] | None
+    command: list[str]
 
 
 @dataclass(frozen=True)
@@ -69,18 +91,18 @@ class RunPlan:
         """Return the text of ``items.txt``."""
         return "".join(f"{canonical(item)}\n" for item in self.items)
 
-    def document(self, part: Part | None) -> dict[str, Any]:
-        """Return the text of ``blocks.json`` as a document."""
-        return {
-            "schema": SCHEMA,
-            "work": self.work,
-            "settings": dict(self.settings),
-            "n_items": len(self.items),
-            "items_sha256": hashlib.sha256(self.lines().encode()).hexdigest(),
-            "size": self.size,
-            "part": None if part is None else [part.number, part.total],
-            "command": list(self.command),
-        }
+    def document(self, part: Part | None) -> BlocksDocument:
+        """Return what ``blocks.json`` holds."""
+        return BlocksDocument(
+            schema=SCHEMA,
+            work=self.work,
+            settings=dict(self.settings),
+            n_items=len(self.items),
+            items_sha256=_hash(self.lines()),
+            size=self.size,
+            part=None if part is None else (part.number, part.total),
+            command=list(self.command),
+        )
 
 
 @dataclass
@@ -91,6 +113,7 @@ class Store:
     folders: Sequence[Path]
     part: Part | None = None
     read_only: bool = False
+    n_read: int = 0  # blocks that came from disk
     _files: dict[int, Path] = field(default_factory=dict)
     _block: tuple[int, list[Any]] = (-1, [])  # the block that was read last
     _waiting: list[Any] = field(default_factory=list)  # results of the block that is being filled
@@ -171,7 +194,29 @@ class Store:
             self._files.pop(block).unlink(missing_ok=True)
             return None
         self._block = (block, results)
+        self.n_read += 1
         return results
+
+
+@contextmanager
+def blaming_blocks(store: Store) -> Iterator[None]:
+    """Refuse stored blocks that the work inside cannot use.
+
+    The hash of a block vouches for its bytes, not for whoever wrote it. Where blocks came from disk
+    they are the first suspects; without them a failure stays what it is, a fault of the program.
+    """
+    try:
+        yield
+    except BLAMED as error:
+        if isinstance(error, CalipersError) or not store.n_read:
+            raise
+        raise InputError(
+            "blocks as a run writes them",
+            rule="blocks-damaged",
+            file=", ".join(map(str, store.folders)),
+            value=f"{type(error).__name__}: {error}",
+            hint="remove the folder, and run the command again without it",
+        ) from error
 
 
 @contextmanager
@@ -190,8 +235,8 @@ def opened(folder: Path, plan: RunPlan, part: Part | None = None) -> Iterator[St
             _check_same(folder, plan, part)
         else:
             write_atomically(folder / ITEMS, plan.lines())
-            write_atomically(folder / PLAN, json.dumps(plan.document(part), indent=1))
-        yield Store(plan, (folder,), part, _files=_block_files(folder))
+            write_atomically(folder / PLAN, json.dumps(asdict(plan.document(part)), indent=1))
+        yield Store(plan, (folder,), part, _files=_block_files(folder, plan.n_blocks))
 
 
 def merged(folders: Sequence[Path]) -> tuple[Store, list[str]]:
@@ -221,29 +266,29 @@ def merged(folders: Sequence[Path]) -> tuple[Store, list[str]]:
             )
         parts[part] = folder
     total = _part(first, folders[0]).total
-    missing = [str(Part(k, total)) for k in range(1, total + 1) if Part(k, total) not in parts]
-    if missing:
+    if len(parts) < total:
+        # Each of the first parts is one of those that are there, or missing.
+        numbers = range(1, min(total, len(parts) + 8) + 1)
+        missing = [str(Part(k, total)) for k in numbers if Part(k, total) not in parts]
         raise InputError(
             f"all {total} parts",
             rule="missing-part",
             value=f"no part {', '.join(missing[:8])}",
             hint="run the missing parts, and give the folders of all parts",
         )
-    plan = RunPlan(
-        first["work"], first["settings"], _items(folders[0]), first["size"], first["command"]
-    )
+    plan = RunPlan(first.work, first.settings, _items(folders[0], first), first.size, first.command)
     files: dict[int, Path] = {}
     for folder in folders:
-        files |= _block_files(folder)
-    return Store(plan, tuple(folders), read_only=True, _files=files), list(first["command"])
+        files |= _block_files(folder, plan.n_blocks)
+    return Store(plan, tuple(folders), read_only=True, _files=files), first.command
 
 
-def _block_files(folder: Path) -> dict[int, Path]:
-    """Return block -> file of the blocks in a folder."""
+def _block_files(folder: Path, n_blocks: int) -> dict[int, Path]:
+    """Return block -> file of the blocks of a plan in a folder."""
     files = {}
     for name in sorted(os.listdir(folder)):
         match = BLOCK_NAME.fullmatch(name)
-        if match:
+        if match and int(match.group(1)) < n_blocks:
             files[int(match.group(1))] = folder / name
     return files
 
@@ -252,6 +297,8 @@ def _results(file: Path, length: int) -> list[Any] | None:
     """Return the results in a block, None if it is damaged."""
     match = BLOCK_NAME.fullmatch(file.name)
     try:
+        if not file.is_file():  # opening a pipe would wait for its writer
+            return None
         data = file.read_bytes()
         if match is None or hashlib.sha256(data).hexdigest()[:40] != match.group(2):
             return None
@@ -267,10 +314,10 @@ def _check_same(folder: Path, plan: RunPlan, part: Part | None) -> None:
     """Raise unless the folder holds blocks of this plan and part."""
     document, current = _document(folder), plan.document(part)
     difference = _difference(document, current)
-    if not difference and document["part"] != current["part"]:
-        difference = f"part {document['part']} and {current['part']}"
+    if not difference and document.part != current.part:
+        difference = f"part {_part_text(document)} and {_part_text(current)}"
     if difference == FILES:
-        difference = _which_item(_items(folder), plan.items)
+        difference = _which_item(_items(folder, document), plan.items)
     if difference:
         raise InputError(
             "the blocks of this run",
@@ -281,16 +328,17 @@ def _check_same(folder: Path, plan: RunPlan, part: Part | None) -> None:
         )
 
 
-def _difference(document: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+def _difference(document: BlocksDocument, other: BlocksDocument) -> str:
     """Return the first key in which two plans differ, as text."""
     for key in ("schema", "work", "size", "n_items"):
-        if document[key] != other[key]:
-            return f"{key}: {document[key]} and {other[key]}"
-    first, second = document["settings"], other["settings"]
+        ours, theirs = getattr(document, key), getattr(other, key)
+        if ours != theirs:
+            return f"{key}: {_short(ours)} and {_short(theirs)}"
+    first, second = document.settings, other.settings
     for key in sorted({*first, *second}):
         if sha256_of(first.get(key)) != sha256_of(second.get(key)):
             return f"{key}: {_short(first.get(key))} and {_short(second.get(key))}"
-    if document["items_sha256"] != other["items_sha256"]:
+    if document.items_sha256 != other.items_sha256:
         return FILES
     return ""
 
@@ -309,12 +357,22 @@ def _which_item(before: Sequence[str], now: Sequence[str]) -> str:
     return FILES
 
 
-def _items(folder: Path) -> list[str]:
-    lines = _text(folder / ITEMS).splitlines()
-    try:
-        return [json.loads(line) for line in lines]
-    except ValueError:
-        return []
+def _items(folder: Path, document: BlocksDocument) -> list[str]:
+    """Return the items that a folder was made for."""
+    text = small_text(folder / ITEMS, "the items of finished blocks", LARGEST_ITEMS)
+    # Fewer or other items would be another result, without a word.
+    if _hash(text) != document.items_sha256:
+        raise InputError(
+            f"the items as they were written with {PLAN}",
+            rule="blocks-damaged",
+            file=str(folder / ITEMS),
+            hint="run that part again in a new folder",
+        )
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _short(value: Any) -> str:
@@ -322,42 +380,35 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _document(folder: Path) -> dict[str, Any]:
+def _document(folder: Path) -> BlocksDocument:
     """Return the plan that a folder was made for."""
     try:
-        document = json.loads(_text(folder / PLAN))
-    except ValueError:
-        document = None
-    keys = {"schema", "work", "settings", "n_items", "items_sha256", "size", "part", "command"}
-    if not isinstance(document, dict) or set(document) != keys or document["schema"] != SCHEMA:
+        document = small_json(folder / PLAN, "the plan of finished blocks", LARGEST_PLAN)
+        return structure(document, BlocksDocument, str(folder / PLAN), schema=SCHEMA, syntax="JSON")
+    except InputError as error:
         raise InputError(
             f"a folder of finished blocks, with {PLAN}",
             rule="no-blocks",
             file=str(folder),
-            hint="--part 1/4 -o DIR writes such a folder",
-        )
-    return document
+            location=error.location,
+            value=error.value or error.expected,
+            hint="--part 1/4 -o DIR writes such a folder; one that is damaged has to be removed",
+        ) from None
 
 
-def _text(file: Path) -> str:
-    try:
-        if file.name == PLAN and file.stat().st_size > LARGEST_PLAN:
-            return ""
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
+def _part_text(document: BlocksDocument) -> str:
+    return "none" if document.part is None else "/".join(map(str, document.part))
 
 
-def _part(document: Mapping[str, Any], folder: Path) -> Part:
-    part = document["part"]
-    if not isinstance(part, list) or len(part) != 2:
+def _part(document: BlocksDocument, folder: Path) -> Part:
+    if document.part is None:
         raise InputError(
             "a folder that --part wrote",
             rule="no-part",
             file=str(folder),
             hint="this run was stopped: run its command again to go on",
         )
-    return Part.parse(f"{part[0]}/{part[1]}")
+    return Part.parse(_part_text(document))
 
 
 def _missing_block(folders: Sequence[Path], item: str) -> InputError:

@@ -19,13 +19,14 @@ from itertools import count
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from calipers.errors import CalipersError, UsageError
+from calipers.errors import CalipersError, UsageError, shown
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
     from calipers.engine.store import Store
 
+LONGEST_PART = 41  # characters: two whole numbers of 64 bits
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -55,8 +56,9 @@ class Part:
     def parse(cls, text: str) -> Part:
         """Read ``2/8``."""
         number, slash, total = text.partition("/")
-        if not slash or not number.isdecimal() or not total.isdecimal():
-            raise UsageError(f"a part is written as 2/8, the second of eight; not {text!r}")
+        is_number = number.isdecimal() and total.isdecimal() and len(text) <= LONGEST_PART
+        if not slash or not is_number:
+            raise UsageError(f"a part is written as 2/8, the second of eight; not {shown(text)}")
         part = cls(int(number), int(total))
         if not 1 <= part.number <= part.total:
             raise UsageError(f"parts are counted from 1 to their number; there is no part {text}")

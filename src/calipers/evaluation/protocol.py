@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from calipers import registry
-from calipers.arguments import names_arguments
+from calipers.arguments import names_arguments, names_fields
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.schema import (
     GRAMMAR,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 MOST_REPLICATES = 10_000_000
 
 
+@names_fields
 @dataclass(frozen=True)
 class Protocol:
     """A complete, checked plan. Make one with `Protocol.load`, change it with

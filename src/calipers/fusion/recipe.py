@@ -16,6 +16,7 @@ too: ``tune`` of a step has values for its options, ``[tune]`` those for the wei
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -239,7 +240,7 @@ class FusionRecipe:
             file = resources.files("calipers").joinpath("fusion", "recipes", f"{text}.toml")
             return cls.from_toml(file.read_text(encoding="utf-8"), file=f"recipe {text}")
         path = Path(text)
-        if path.suffix == ".toml" or path.exists():
+        if path.suffix == ".toml" or os.path.exists(path):
             return cls.from_toml(read_toml(path, "a recipe (TOML)"), file=text)
         raise UsageError(f"no recipe {text!r}; {did_you_mean(text, recipes())}")
 

@@ -14,6 +14,7 @@ where it ended, with the same bits. `calipers.fusion.tune` is the caller.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -27,7 +28,7 @@ from calipers.fusion.calibrate import CalibrationMethod
 from calipers.fusion.pool import CONFIDENCES
 from calipers.fusion.recipe import FusionRecipe, RecipeStep
 from calipers.results.estimate import number
-from calipers.results.files import write_atomically
+from calipers.results.files import small_text, write_atomically
 
 Point = tuple[Any, ...]  # one value per parameter
 
@@ -41,6 +42,7 @@ DEFAULT_RANGES: Mapping[str, tuple[Any, ...]] = {
     "score_above": (0.0, 0.2, 0.4, 0.6),
     "least": (0.0, 0.05, 0.1, 0.2),
 }
+LARGEST_JOURNAL = 256 << 20  # bytes
 DEFAULT_WEIGHTS = (0.5, 1.0, 2.0)
 UNUSED = {"gaussian": "iou_threshold", "linear": "sigma"}  # options that a decay does not look at
 
@@ -168,9 +170,9 @@ def climb(
 class Journal:
     """The values that a search has computed, in memory and, with a path, in a file.
 
-    The first line of the file says what was searched on which data; every other line is a value. A
-    line that a kill left unfinished is computed again. Another search must not go on with these
-    values, so a file with another first line is refused.
+    The first line of the file says what was searched on which data; every other line is a value
+    with a check sum. A line that a kill left unfinished, or that was changed, is computed again.
+    Another search must not go on with these values, so a file with another first line is refused.
     """
 
     def __init__(self, path: Path | None, header: Mapping[str, Any]) -> None:
@@ -190,7 +192,8 @@ class Journal:
             return
         if not self.path.exists():
             write_atomically(self.path, self._begin)
-        line = json.dumps({"trial": key, "value": number(value)}) + "\n"
+        entry = {"trial": key, "value": number(value)}
+        line = json.dumps({**entry, "check": _check_sum(entry)}) + "\n"
         try:
             # Unbuffered, so that a line is in the file as soon as its value is known.
             with open(self.path, "ab", buffering=0) as file:
@@ -204,7 +207,8 @@ class Journal:
             ) from None
 
     def _read(self, path: Path, header: Mapping[str, Any]) -> None:
-        lines = path.read_bytes().split(b"\n")
+        text = small_text(path, "the journal of a search", LARGEST_JOURNAL)
+        lines = text.split("\n")
         complete, rest = lines[:-1], lines[-1]  # a whole line ends with a line break
         first = _parsed(complete[0]) if complete else None
         if first is None:
@@ -226,17 +230,23 @@ class Journal:
                     "again",
                 )
         for line in complete[1:]:
-            entry = _parsed(line)
-            if entry is not None and {"trial", "value"} <= set(entry):
-                value = entry["value"]
-                self.values[entry["trial"]] = math.nan if value is None else float(value)
+            entry = _parsed(line) or {}
+            is_sound = entry.pop("check", None) == _check_sum(entry)
+            trial, value = entry.get("trial"), entry.get("value")
+            if is_sound and isinstance(trial, str) and isinstance(value, float | None):
+                self.values[trial] = math.nan if value is None else value
         if rest:
-            os.truncate(path, path.stat().st_size - len(rest))
+            os.truncate(path, path.stat().st_size - len(rest.encode()))
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
+def _parsed(line: str) -> dict[str, Any] | None:
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return entry if isinstance(entry, dict) else None
+
+
+def _check_sum(entry: Mapping[str, Any]) -> str:
+    text = json.dumps(entry, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

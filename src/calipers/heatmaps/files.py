@@ -9,6 +9,7 @@ reads the sizes of images from a table with a row per image or from a file of re
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -138,8 +139,8 @@ def _list_maps(folder: str) -> tuple[dict[str, str], int]:
     """Return the files of maps below a folder, sorted by name, and the number of other files."""
     from calipers.io.source import list_files
 
-    if not Path(folder).is_dir():
-        rule = "not-a-folder" if Path(folder).exists() else "not-found"
+    if not os.path.isdir(folder):
+        rule = "not-a-folder" if os.path.exists(folder) else "not-found"
         hint = "one file per image, or image and class"
         raise InputError("a folder of maps", rule=rule, file=folder, hint=hint)
     files = list_files(Path(folder)).files

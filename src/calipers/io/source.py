@@ -258,7 +258,15 @@ def open_regular(
         os.close(descriptor)
         raise kind("a regular file", rule="not-a-file", file=str(path))
     with os.fdopen(descriptor, "rb") as file:
-        yield file
+        try:
+            yield file
+        except OSError as error:
+            # A broken disk, a file of /proc: errors of decoders have no number.
+            if error.errno is None or error.filename is not None:
+                raise
+            raise kind(
+                "a readable file", rule="not-readable", file=str(path), value=error.strerror
+            ) from None
 
 
 def hash_file(path: Path) -> str:
@@ -488,10 +496,15 @@ def _check_folder(folder: Path, holds: str) -> Path:
 
 
 def _real(entry: os.DirEntry[str], root: str) -> tuple[str | None, bool]:
-    """Return the real path of an entry, and False; None and True for a link out of the root."""
+    """Return the real path of an entry, and False; None and True for a link out of the root, None
+    and False for one that cannot be followed.
+    """
     if not entry.is_symlink():
         return entry.path, False
-    path = os.path.realpath(entry.path)
+    try:
+        path = os.path.realpath(entry.path)
+    except OSError:  # it was removed meanwhile, or is a link of /proc that leads nowhere
+        return None, False
     inside = path == root or path.startswith(root.rstrip(os.sep) + os.sep)
     return (path, False) if inside else (None, True)
 

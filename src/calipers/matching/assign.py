@@ -20,13 +20,15 @@ from calipers.arrays import F64, I32, I64
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions, References
 from calipers.errors import InputError
-from calipers.kernels import assignment, boxes, ragged
+from calipers.kernels import assignment, boxes
 from calipers.kernels.assignment import DUPLICATE, IGNORED, FateTable
 from calipers.matching.criteria import Criterion, PairTable
 from calipers.matching.matches import Matches, Pairs, View
 
 # Of an image: 2,900 references and as many predictions that all overlap, and 350 MB.
 MOST_PAIRS = 1 << 23
+# Of an image: pairs that share a place on one axis and have to be compared, in some seconds.
+MOST_COMPARED = 1 << 27
 
 
 def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
@@ -96,71 +98,86 @@ def candidate_pairs(
     view admits, are left out: every two objects have a distance. An image with more than
     `MOST_PAIRS` candidates is refused.
     """
-    references = cohort.references
     parts = []
     in_image = np.zeros(cohort.n_images, np.int64)
-    possible = np.diff(references.offsets) * np.diff(predictions.offsets)
+    possible = np.diff(cohort.references.offsets) * np.diff(predictions.offsets)
     # Images are counted only where one could have too many: most cohorts are never near.
     is_crowded = bool((possible > MOST_PAIRS).any())
-    at_once = MOST_PAIRS if is_crowded else None
-    for rows, columns, similarity in _pair_parts(
-        cohort, predictions, criterion, n_classes, at_once
-    ):
+    if criterion.fused is not None and not is_crowded:
+        return assignment.PairList(*criterion.fused(cohort, predictions, n_classes))
+    listing = _all_pairs
+    is_limited = least > -np.inf or not criterion.distance
+    if is_crowded and is_limited and criterion.reach is not None:
+        listing = _near_pairs
+    for reference, prediction in listing(cohort, predictions, criterion, n_classes, -least):
+        rows, columns, similarity = _compared(cohort, predictions, criterion, reference, prediction)
         if criterion.distance and least > -np.inf:
             near = np.flatnonzero(similarity >= least)
             rows, columns, similarity = rows[near], columns[near], similarity[near]
         parts.append((rows, columns, similarity))
         if is_crowded:
             in_image += np.bincount(predictions.image[columns], minlength=len(in_image))
-            _check_number(cohort, in_image)
+            _check_number(cohort, in_image, MOST_PAIRS, "near")
     return assignment.PairList(*(np.concatenate(columns) for columns in zip(*parts)))
 
 
-def _pair_parts(
+def _all_pairs(
+    cohort: Cohort, predictions: Predictions, criterion: Criterion, n_classes: int, limit: float
+) -> Iterator[tuple[I64, I64]]:
+    """Yield reference and prediction of all pairs of a cell, sorted by prediction."""
+    references = cohort.references
+    return boxes.pair_blocks(
+        references.offsets, references.label, predictions.offsets, predictions.label, n_classes
+    )
+
+
+def _near_pairs(
+    cohort: Cohort, predictions: Predictions, criterion: Criterion, n_classes: int, limit: float
+) -> Iterator[tuple[I64, I64]]:
+    """Yield those that the criterion can reach, in the same order: all pairs of an image of 20,000
+    references and as many predictions would take minutes.
+    """
+    assert criterion.reach is not None, "the caller asks first"
+    references = cohort.references
+    ours, theirs = criterion.reach(cohort, predictions, limit)
+    sweep = boxes.swept(
+        (references.offsets, references.label, ours),
+        (predictions.offsets, predictions.label, theirs),
+        n_classes,
+    )
+    compared = np.bincount(predictions.image, sweep.counts, minlength=cohort.n_images)
+    _check_number(cohort, compared.astype(np.int64), MOST_COMPARED, "level with")
+    return sweep.blocks()
+
+
+def _compared(
     cohort: Cohort,
     predictions: Predictions,
     criterion: Criterion,
-    n_classes: int,
-    at_once: int | None,
-) -> Iterator[tuple[I32, I32, F64]]:
-    """Yield reference, prediction and similarity of candidates, sorted by prediction.
-
-    ``at_once`` are the pairs that a fused criterion compares in one go; None: all of them.
-    """
-    references = cohort.references
-    if criterion.fused is not None:
-        if at_once is None:
-            yield criterion.fused(cohort, predictions, n_classes)
-            return
-        partners = np.diff(references.offsets)[predictions.image]
-        for first, last in ragged.batches(partners, at_once):
-            offsets = np.clip(predictions.offsets, first, last) - first
-            block = predictions.rows(slice(first, last), offsets)
-            rows, columns, similarity = criterion.fused(cohort, block, n_classes)
-            yield rows, (columns + first).astype(np.int32), similarity
-        return
-    for reference, prediction in boxes.pair_blocks(
-        references.offsets, references.label, predictions.offsets, predictions.label, n_classes
-    ):
-        table = PairTable(cohort, predictions, reference, prediction)
-        similarity = criterion.similarity(table)
-        if criterion.crowd is not None and references.crowd.any():
-            similarity = np.where(references.crowd[reference], criterion.crowd(table), similarity)
-        # Pairs that no threshold would admit are dropped before anything is sorted.
-        near = np.flatnonzero(similarity > criterion.none)
-        rows, columns = reference[near].astype(np.int32), prediction[near].astype(np.int32)
-        yield rows, columns, similarity[near]
+    reference: I64,
+    prediction: I64,
+) -> tuple[I32, I32, F64]:
+    """Return reference, prediction and similarity of the candidates among some pairs."""
+    table = PairTable(cohort, predictions, reference, prediction)
+    similarity = criterion.similarity(table)
+    crowd = cohort.references.crowd
+    if criterion.crowd is not None and crowd.any():
+        similarity = np.where(crowd[reference], criterion.crowd(table), similarity)
+    # Pairs that no threshold would admit are dropped before anything is sorted.
+    near = np.flatnonzero(similarity > criterion.none)
+    rows, columns = reference[near].astype(np.int32), prediction[near].astype(np.int32)
+    return rows, columns, similarity[near]
 
 
-def _check_number(cohort: Cohort, in_image: I64) -> None:
-    """Raise for an image with too many candidates, which would take all memory."""
+def _check_number(cohort: Cohort, in_image: I64, most: int, where: str) -> None:
+    """Raise for an image with too many pairs, which would take all memory or hours."""
     image = int(in_image.argmax())
-    if in_image[image] > MOST_PAIRS:
+    if in_image[image] > most:
         raise InputError(
-            f"at most {MOST_PAIRS:,} pairs of a reference and a prediction near it on an image",
+            f"at most {most:,} references and predictions {where} each other on an image, as pairs",
             rule="too-large",
             location=f"image {cohort.images.ids[image]!r}",
-            value=f"more than {MOST_PAIRS:,}",
+            value=f"more than {most:,}",
             hint="leave predictions of low score out of the file, or repeated references",
         )
 

@@ -116,6 +116,11 @@ def _places(table: Objects, rows: I64, corners: F64) -> F64:
 Fused = Callable[[Cohort, Predictions, int], tuple[I32, I32, F64]]
 
 
+# Cohort, predictions, limit of a distance -> (n, 2 d) boxes of the references and of the
+# predictions: pairs whose boxes do not meet are no candidates.
+Reach = Callable[[Cohort, Predictions, float], tuple[F64, F64]]
+
+
 @dataclass(frozen=True)
 class Criterion:
     """A similarity of two places, higher is nearer.
@@ -134,6 +139,9 @@ class Criterion:
     crowd: Callable[[PairTable], F64] | None = None  # similarity to a crowd; None = like any other
     # lists the candidates and compares in one go; None = compare all pairs of a cell
     fused: Fused | None = None
+    # says where candidates can be, so that not all pairs of a crowded image are compared; None =
+    # every two objects are candidates
+    reach: Reach | None = None
 
     def cutoff(self, threshold: float, *, strict: bool = False) -> float:
         """Return the smallest admissible similarity: ``>= threshold``, strict on request and always
@@ -211,14 +219,18 @@ def fused_iou(cohort: Cohort, predictions: Predictions, n_classes: int) -> tuple
     return overlapping(ours, theirs, references.crowd, n_classes)
 
 
+def _boxes_meet(cohort: Cohort, predictions: Predictions, limit: float) -> tuple[F64, F64]:
+    return cohort.references.boxes, predictions.boxes
+
+
 # "ciou" is the centred IoU, not the complete one of the literature; giou and the like are defined
 # for boxes that do not meet, so every pair is a candidate.
-BOX_IOU = Criterion("box-iou", iou, crowd=iop, fused=fused_iou)
+BOX_IOU = Criterion("box-iou", iou, crowd=iop, fused=fused_iou, reach=_boxes_meet)
 GIOU = Criterion("giou", _giou, none=-np.inf)
 CENTRED_IOU = Criterion("ciou", _centred_iou)
 COMPLETE_IOU = Criterion("complete-iou", _complete_iou, none=-np.inf)
-IOP = Criterion("iop", iop)
-IOR = Criterion("ior", _ior, crowd=iop)
+IOP = Criterion("iop", iop, reach=_boxes_meet)
+IOR = Criterion("ior", _ior, crowd=iop, reach=_boxes_meet)
 HAUSDORFF = Criterion("hausdorff", _hausdorff, none=-np.inf)
 
 
@@ -358,10 +370,7 @@ class MaskComparison:
         boxes of the input may be others.
         """
         references = cohort.references
-        reference_boxes = reference_masks(cohort, self.name).boxes()
-        predicted_boxes = (
-            predictions.boxes if predictions.masks is None else predictions.masks.boxes()
-        )
+        reference_boxes, predicted_boxes = self.reach(cohort, predictions, 0.0)
         row, column, _ = overlapping(
             (references.offsets, references.label, reference_boxes, box_extent(reference_boxes)),
             (predictions.offsets, predictions.label, predicted_boxes, box_extent(predicted_boxes)),
@@ -374,9 +383,16 @@ class MaskComparison:
         near = np.flatnonzero(similarity > 0)
         return row[near], column[near], similarity[near]
 
+    def reach(self, cohort: Cohort, predictions: Predictions, limit: float) -> tuple[F64, F64]:
+        """Return the boxes around the masks; predictions without masks are boxes."""
+        theirs = predictions.boxes if predictions.masks is None else predictions.masks.boxes()
+        return reference_masks(cohort, self.name).boxes(), theirs
+
     def criterion(self) -> Criterion:
         """Return the criterion that compares so."""
-        return Criterion(self.name, self.similarity, crowd=self.covered, fused=self.fused)
+        return Criterion(
+            self.name, self.similarity, crowd=self.covered, fused=self.fused, reach=self.reach
+        )
 
 
 MASKS = MaskComparison("mask-iou", _whole, MaskOverlap.iou)
@@ -399,22 +415,68 @@ def _any_fused(cohort: Cohort, predictions: Predictions, n_classes: int) -> tupl
     return fused(cohort, predictions, n_classes)
 
 
+def _any_reach(cohort: Cohort, predictions: Predictions, limit: float) -> tuple[F64, F64]:
+    reach = _boxes_meet if cohort.references.masks is None else MASKS.reach
+    return reach(cohort, predictions, limit)
+
+
 # With masks any common voxel counts, without them any common area of the boxes.
-ANY_OVERLAP = Criterion("any-overlap", _any_iou, yes_no=True, crowd=_any_covered, fused=_any_fused)
+ANY_OVERLAP = Criterion(
+    "any-overlap",
+    _any_iou,
+    yes_no=True,
+    crowd=_any_covered,
+    fused=_any_fused,
+    reach=_any_reach,
+)
 
 
-def _distance(pairs: PairTable) -> F64:
-    return -boxes.distance(pairs.reference_points, pairs.prediction_points)
+Unit = Callable[[PairTable], F64 | float]  # what an axis is multiplied by before distances
 
 
-def _distance_mm(pairs: PairTable) -> F64:
-    spacing = pairs.per_image(pairs.cohort.images.spacing, "spacing")
-    return -boxes.distance(pairs.reference_points, pairs.prediction_points, spacing)
+def _pixels(pairs: PairTable) -> float:
+    return 1.0
 
 
-def _distance_relative(pairs: PairTable) -> F64:
-    unit = 1.0 / boxes.sides(pairs.reference_boxes)
-    return -boxes.distance(pairs.reference_points, pairs.prediction_points, unit)
+def _millimetres(pairs: PairTable) -> F64:
+    return pairs.per_image(pairs.cohort.images.spacing, "spacing")
+
+
+def _sides(pairs: PairTable) -> F64:
+    return 1.0 / boxes.sides(pairs.reference_boxes)
+
+
+@dataclass(frozen=True)
+class PlaceDistance:
+    """The distance of two places in a unit."""
+
+    name: str
+    unit: Unit
+
+    def similarity(self, pairs: PairTable) -> F64:
+        """Return the distances with their sign turned."""
+        unit = self.unit(pairs)
+        return -boxes.distance(pairs.reference_points, pairs.prediction_points, unit)
+
+    def reach(self, cohort: Cohort, predictions: Predictions, limit: float) -> tuple[F64, F64]:
+        """Return boxes of what is nearer than the limit on every axis, and the predicted places."""
+        rows = np.arange(len(cohort.references))
+        pairs = PairTable(cohort, predictions, rows, rows)
+        points = pairs.reference_points
+        # A little further than the limit: rounding must not lose a pair.
+        half = np.asarray(limit / self.unit(pairs)) * (1 + 1e-9) + 1e-9 * np.abs(points)
+        return np.concatenate([points - half, points + half]).T, _predicted_places(predictions)
+
+    def criterion(self) -> Criterion:
+        """Return the criterion that compares so."""
+        return Criterion(self.name, self.similarity, none=-np.inf, distance=True, reach=self.reach)
+
+
+def _predicted_places(predictions: Predictions) -> F64:
+    """Return the (n, 2 d) places of predictions, as boxes that are points."""
+    rows = np.arange(len(predictions))
+    points = _places(predictions, rows, gather(predictions.boxes, rows)).T
+    return np.concatenate([points, points], axis=1)
 
 
 def _nearness(pairs: PairTable, is_inside: Flags) -> F64:
@@ -449,11 +511,22 @@ def _inside(pairs: PairTable, masks: Masks) -> Flags:
     return flags
 
 
-CENTRE_DISTANCE = Criterion("centre-distance", _distance, none=-np.inf, distance=True)
-CENTRE_DISTANCE_MM = Criterion("centre-distance-mm", _distance_mm, none=-np.inf, distance=True)
-CENTRE_DISTANCE_RELATIVE = Criterion(
-    "centre-distance-relative", _distance_relative, none=-np.inf, distance=True
-)
-POINT_IN_BOX = Criterion("point-in-box", _point_in_box, yes_no=True)
-POINT_IN_MASK = Criterion("point-in-mask", _point_in_mask, yes_no=True)
-POINT_IN_HULL = Criterion("point-in-hull", _point_in_hull, yes_no=True)
+def _around_boxes(cohort: Cohort, predictions: Predictions, limit: float) -> tuple[F64, F64]:
+    return cohort.references.boxes, _predicted_places(predictions)
+
+
+def _around_masks(cohort: Cohort, predictions: Predictions, limit: float) -> tuple[F64, F64]:
+    return reference_masks(cohort, "point-in-mask").boxes(), _predicted_places(predictions)
+
+
+def _around_hulls(cohort: Cohort, predictions: Predictions, limit: float) -> tuple[F64, F64]:
+    # The hull of a mask has its box.
+    return reference_masks(cohort, "point-in-hull").boxes(), _predicted_places(predictions)
+
+
+CENTRE_DISTANCE = PlaceDistance("centre-distance", _pixels).criterion()
+CENTRE_DISTANCE_MM = PlaceDistance("centre-distance-mm", _millimetres).criterion()
+CENTRE_DISTANCE_RELATIVE = PlaceDistance("centre-distance-relative", _sides).criterion()
+POINT_IN_BOX = Criterion("point-in-box", _point_in_box, yes_no=True, reach=_around_boxes)
+POINT_IN_MASK = Criterion("point-in-mask", _point_in_mask, yes_no=True, reach=_around_masks)
+POINT_IN_HULL = Criterion("point-in-hull", _point_in_hull, yes_no=True, reach=_around_hulls)

@@ -10,6 +10,7 @@ the labels of a classifier.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -640,12 +641,12 @@ def _part(column: Any, judged: Flags) -> Any:
 
 
 def _is_column(scope: Scope, entry: str) -> bool:
-    return entry in scope.groups and not Path(entry).is_file()
+    return entry in scope.groups and not os.path.isfile(entry)
 
 
 def _check_file(entry: str, scope: Scope | None) -> None:
     """Raise for what is neither a file nor a name, with the nearest name."""
-    if Path(entry).exists() or "/" in entry or "." in entry:
+    if os.path.exists(entry) or "/" in entry or "." in entry:
         return
     names, what = list(BASELINES), "a baseline"
     if scope is not None:

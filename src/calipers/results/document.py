@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from calipers import errors
+from calipers.arguments import names_methods
 from calipers.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -37,10 +38,16 @@ COHORT = "calipers.show.table:cohort_html"
 ESTIMATE_WORDS = "calipers.show.words:estimate_text"
 
 
+@names_methods
 class Document(ABC):
     """A result: a JSON document with rows that can be shown, drawn and stored."""
 
     SCHEMA: ClassVar[str] = ""  # of the document; "" if the result is only a part of one
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        names_methods(cls)
+
     # name -> function (result, **choices) -> Figure, or a function that returns such a mapping
     FIGURES: ClassVar[str] = ""
     TABLES: ClassVar[str] = ""  # function (result) -> list of Table
@@ -120,6 +127,8 @@ class Document(ABC):
         ax
             Axes to draw into; those of a new figure if left out, of which pyplot knows nothing.
         """
+        if ax is not None and not hasattr(ax, "spines"):
+            raise UsageError(f"ax are axes of Matplotlib, not {errors.shown(ax)}")
         axes: Axes = linked(DRAW)(self.figure(name, **choices), ax)
         return axes
 

@@ -5,6 +5,7 @@ Everything that writes calls these functions:
 
 - `write_atomically` writes one file and `staged_folder` several, so that a reader never sees half
   of a result;
+- `small_text` and `small_json` read a small file that a user names or an earlier run left;
 - `check_file` and `check_folder` refuse a bad target before any work is done: results are never
   written over other files or among the inputs;
 - `sha256_of` is the hash of a document as `canonical` JSON, which a later run can be compared with;
@@ -21,6 +22,7 @@ import os
 import platform
 import re
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,6 +47,8 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
     """Write a whole file or nothing: temporary file in the same folder, flush, sync, rename."""
     path = Path(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
+    if "\0" in str(path):  # which no file system knows, and Python answers with a ValueError
+        raise InputError("a name without zero bytes", rule="not-writable", file=str(path))
     try:
         # In the same folder: a rename is atomic only within one file system.
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
@@ -70,6 +74,54 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
         ) from None
 
 
+def small_text(path: Path | str, what: str, most: int) -> str:
+    """Return the text of a regular file in UTF-8 of at most some bytes.
+
+    ``what`` names the file in messages; whatever is wrong with it is an `InputError`.
+    """
+    file = str(path)
+    try:
+        # Asked before the file is opened: opening a pipe would wait for its writer.
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a device or pipe"
+            raise InputError(what, rule="not-a-file", file=file, value=kind)
+        if status.st_size > most:
+            raise InputError(
+                f"at most {most} bytes", rule="too-large", file=file, value=status.st_size
+            )
+        with open(path, "rb") as stream:
+            # A file of /proc has no size but content, and a file may grow while it is read.
+            return stream.read(most).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "text in UTF-8", rule="encoding", file=file, location=f"byte {error.start}"
+        ) from None
+    except FileNotFoundError:
+        raise InputError(what, rule="not-found", file=file) from None
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError("a readable file", rule="not-readable", file=file, value=reason) from None
+
+
+def small_json(path: Path | str, what: str, most: int) -> Any:
+    """Return the document in a file of JSON of at most some bytes; see `small_text`."""
+    text = small_text(path, what, most)
+    try:
+        document = json.loads(text, parse_constant=_no_constant)
+        # Half of a surrogate pair can be escaped, but neither hashed nor written again.
+        canonical(document).encode()
+    except (ValueError, RecursionError) as error:
+        raise InputError("JSON", rule="json-syntax", file=str(path), value=str(error)) from None
+    return document
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON")
+
+
 def check_file(output: str, *, force: bool, inputs: Iterable[str]) -> None:
     """Refuse a bad output file before any work is done: no name, an input, a folder, or there
     already.
@@ -77,7 +129,7 @@ def check_file(output: str, *, force: bool, inputs: Iterable[str]) -> None:
     target = Path(output)
     if not output:
         raise UsageError("-o needs the name of a file")
-    if any(target.resolve() == Path(name).resolve() for name in inputs):
+    if any(_real(output) == _real(name) for name in inputs):
         raise InputError("an output that is not an input", rule="output-in-input", file=output)
     if target.is_dir() or not target.parent.is_dir():
         hint = "give the name of a file, in a folder that exists"
@@ -89,6 +141,16 @@ def check_file(output: str, *, force: bool, inputs: Iterable[str]) -> None:
         raise InputError(
             "a file that does not exist yet", rule="output-exists", file=output, hint=hint
         )
+
+
+def _real(name: str) -> Path:
+    """Return where a path leads; one that cannot be followed is left as it is, for its reader to
+    refuse.
+    """
+    try:
+        return Path(name).resolve()
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a zero byte
+        return Path(name)
 
 
 def files_of(folder: Path, ours: re.Pattern[str]) -> list[str]:
@@ -334,11 +396,11 @@ def check_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ())
             "the name of a folder", rule="not-writable", file=str(folder), value=reason
         ) from None
     for name in inputs:
-        place = Path(name).resolve()
+        place = _real(name)
         among = (
             target == place.parent
-            if place.is_file()
-            else place.is_dir() and target.is_relative_to(place)
+            if os.path.isfile(place)
+            else os.path.isdir(place) and target.is_relative_to(place)
         )
         if among:
             raise InputError(

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct, field, structs
 
+from calipers.arguments import names_fields
 from calipers.errors import InputError, did_you_mean, spelled
 from calipers.results.schema import structure
 from calipers.results.toml import parse_toml, read_toml
@@ -201,6 +202,7 @@ class RequirementsDocument(Struct, forbid_unknown_fields=True):
     requirement: list[Requirement] = []
 
 
+@names_fields
 @dataclass(frozen=True, slots=True)
 class Requirements:
     """A checked list of requirements, and its source. Make one with `Requirements.load`."""

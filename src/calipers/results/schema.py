@@ -13,7 +13,9 @@ Called for protocols and requirements (TOML) and for the documents of saved eval
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
@@ -41,6 +43,15 @@ KINDS = {
     "array": "a list",
     "null": "null",
 }
+# Types that have an inside.
+INNER = (
+    inspect.StructType,
+    inspect.DictType,
+    inspect.ListType,
+    inspect.TupleType,
+    inspect.VarTupleType,
+)
+PLAIN = {inspect.StrType: str, inspect.BoolType: bool, inspect.NoneType: None}
 BOUNDS = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
 
 
@@ -140,7 +151,7 @@ def _expectation(message: str, value: Any, syntax: Syntax) -> tuple[str, str]:
     if parts[2]:
         return "type", expected
     bound = parts[3]
-    if "of length" in bound:
+    if bound == " of length >= 1":
         return "type", f"{expected} that is not empty"
     for sign, word in BOUNDS.items():
         bound = bound.replace(f" {sign} ", f" {word} ")
@@ -162,29 +173,51 @@ def _spot(path: str, document: Any, type_: inspect.Type) -> _Spot:
             step = _misfit(spot.value, type_)
         elif isinstance(type_, inspect.ListType | inspect.VarTupleType):
             type_, step = type_.item_type, int(index)
+        elif isinstance(type_, inspect.TupleType):
+            step = int(index)
+            type_ = type_.item_types[step]
         spot = _Spot((*spot.steps, step), spot.value[step], type_)
     return spot
 
 
 def _alternative(type_: inspect.Type) -> inspect.Type:
     """Return the one type of a union that has an inside."""
-    inner = (inspect.StructType, inspect.DictType, inspect.ListType, inspect.VarTupleType)
     if isinstance(type_, inspect.UnionType):
-        return next(part for part in type_.types if isinstance(part, inner))
+        return next(part for part in type_.types if isinstance(part, INNER))
     return type_
 
 
 def _misfit(table: Mapping[str, Any], type_: inspect.Type) -> str:
-    """Return the first key whose value is not what it has to be: a struct, text, or a count."""
-    kind: Any = str if isinstance(type_, inspect.StrType) else Annotated[int, msgspec.Meta(ge=0)]
-    if isinstance(type_, inspect.StructType):
-        kind = type_.cls
+    """Return the first key whose value is not what it has to be."""
+    kind = _annotation(type_)
     for key, value in table.items():
         try:
             msgspec.convert(value, kind)
         except msgspec.ValidationError:
             return key
     raise AssertionError("msgspec refused a table whose values fit one by one")
+
+
+def _annotation(type_: inspect.Type) -> Any:
+    """Return the annotation that msgspec understands as a type; of a type that no table with free
+    keys has, Any.
+    """
+    if isinstance(type_, inspect.StructType):
+        return type_.cls
+    if isinstance(type_, inspect.UnionType):
+        return functools.reduce(operator.or_, map(_annotation, type_.types))
+    if isinstance(type_, inspect.ListType):
+        items: Any = list[_annotation(type_.item_type)]  # type: ignore[misc]
+        return Annotated[items, _limits(type_, "min_length", "max_length")]
+    if isinstance(type_, inspect.IntType | inspect.FloatType):
+        number = int if isinstance(type_, inspect.IntType) else float
+        return Annotated[number, _limits(type_, "gt", "ge", "lt", "le")]
+    return PLAIN.get(type(type_), Any)
+
+
+def _limits(type_: inspect.Type, *names: str) -> msgspec.Meta:
+    limits = {name: getattr(type_, name) for name in names}
+    return msgspec.Meta(**{name: limit for name, limit in limits.items() if limit is not None})
 
 
 def _keys(type_: inspect.Type) -> list[str]:

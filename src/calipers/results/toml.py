@@ -13,15 +13,14 @@ limited here, far above what people write.
 from __future__ import annotations
 
 import json
-import os
 import re
-import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from calipers.errors import InputError
+from calipers.results.files import small_text
 
 MAX_BYTES = 1 << 20
 MOST_DOTS = 32  # of a key
@@ -36,31 +35,7 @@ BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 def read_toml(path: Path | str, what: str = "a TOML file") -> str:
     """Return the text of a small regular file in UTF-8; ``what`` names it in messages."""
-    file = str(path)
-    try:
-        # Asked before the file is opened: opening a pipe would wait for its writer.
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
-            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a device or pipe"
-            raise InputError(what, rule="not-a-file", file=file, value=kind)
-        if status.st_size > MAX_BYTES:
-            raise InputError(
-                f"at most {MAX_BYTES} bytes", rule="too-large", file=file, value=status.st_size
-            )
-        with open(path, "rb") as stream:
-            # A file of /proc has no size but content, and a file may grow while it is read.
-            return stream.read(MAX_BYTES).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            "text in UTF-8", rule="encoding", file=file, location=f"byte {error.start}"
-        ) from None
-    except FileNotFoundError:
-        raise InputError(what, rule="not-found", file=file) from None
-    except InputError:
-        raise
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError("a readable file", rule="not-readable", file=file, value=reason) from None
+    return small_text(path, what, MAX_BYTES)
 
 
 def parse_toml(text: str, file: str) -> dict[str, Any]:

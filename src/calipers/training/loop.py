@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -31,11 +32,12 @@ from torch import Tensor, nn
 from calipers.arrays import I64
 from calipers.errors import InputError, UsageError
 from calipers.io.source import require_file
-from calipers.results.files import write_atomically
+from calipers.results.files import small_json, write_atomically
 from calipers.training.datasets.splits import random_of
 from calipers.training.training_plan import TrainingPlan
 
 CHECKPOINT, WEIGHTS, LOG = "checkpoint.pt", "weights.pt", "log.json"
+LARGEST_LOG = 64 << 20  # bytes
 CHECKPOINT_SCHEMA = "calipers.checkpoint/1"
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
@@ -215,13 +217,16 @@ class _Progress:
         if not path.exists():
             return 0
         content = read_weights(path, self.identity)
-        self.network.load_state_dict(content["network"])
-        self.optimiser.load_state_dict(content["optimiser"])
-        if self.schedule is not None:
-            self.schedule.load_state_dict(content["schedule"])
-        for row in content["epochs"]:
-            self.epochs.append(Epoch(**row))
-        self.best, self.best_weights = content["best"], content["best_weights"]
+        with refused_weights(path):
+            self.network.load_state_dict(content["network"])
+            self.optimiser.load_state_dict(content["optimiser"])
+            if self.schedule is not None:
+                self.schedule.load_state_dict(content["schedule"])
+            history = _history({"epochs": content["epochs"], "best": content["best"]})
+            self.epochs, self.best = list(history.epochs), history.best
+            self.best_weights = dict(content["best_weights"])
+            if self.best_weights.keys() != self.network.state_dict().keys():
+                raise ValueError("other weights than those of the network")
         return len(self.epochs)
 
     def add(self, epoch: Epoch, patience: int) -> None:
@@ -274,8 +279,46 @@ class _Progress:
 
 def read_history(folder: Path) -> History:
     """Read the log of a model that is trained."""
-    document = json.loads(require_file(folder / LOG).read_text(encoding="utf-8"))
-    return History(tuple(Epoch(**row) for row in document["epochs"]), document["best"])
+    path = folder / LOG
+    document = small_json(path, "the log of a training", LARGEST_LOG)
+    with refused_weights(path):
+        return _history(document)
+
+
+def _history(document: Any) -> History:
+    """Return the history in a document; what does not fit is a ValueError."""
+    try:
+        # Keys that a history does not have, such as the schema, are passed over.
+        history = msgspec.convert(document, History)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
+    if not 1 <= history.best <= len(history.epochs):
+        raise ValueError(f"epoch {history.best} of {len(history.epochs)} as the best")
+    return history
+
+
+@contextmanager
+def refused_weights(path: Path) -> Iterator[None]:
+    """Refuse a file of a run whose content is not what the training needs, with a typed error."""
+    try:
+        yield
+    except (RuntimeError, LookupError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            "a file that this training wrote",
+            rule="checkpoint",
+            file=str(path),
+            value=str(error).splitlines()[0] if str(error) else type(error).__name__,
+            hint="it was damaged or is that of another network: remove its folder to train again",
+        ) from None
+
+
+def load_network(network: nn.Module, path: Path, identity: str) -> None:
+    """Give a network the weights in a file of its training."""
+    content = read_weights(path, identity)
+    with refused_weights(path):
+        network.load_state_dict(content["network"])
 
 
 def write_weights(path: Path, content: Mapping[str, Any], identity: str) -> None:
@@ -290,7 +333,7 @@ def read_weights(path: Path, identity: str) -> dict[str, Any]:
     content = load_tensors(path)
     if content.get("schema") != CHECKPOINT_SCHEMA:
         raise InputError("weights of a training", rule="checkpoint", file=str(path))
-    if content["identity"] != identity:
+    if content.get("identity") != identity:
         raise InputError(
             "weights of this training",
             rule="checkpoint",

@@ -37,7 +37,7 @@ from calipers.training.loop import (
     History,
     Progress,
     in_batches,
-    read_weights,
+    load_network,
     reproducible,
 )
 from calipers.training.members import Member
@@ -253,7 +253,7 @@ class MilModel(LearningModel):
         beginning = {name: value.clone() for name, value in network.state_dict().items()}
         own_identity = f"{identity}/{FIRST_STAGE}"
         if (place / WEIGHTS).exists():
-            network.load_state_dict(read_weights(place / WEIGHTS, own_identity)["network"])
+            load_network(network, place / WEIGHTS, own_identity)
         else:
             place.mkdir(exist_ok=True)
             super().fit(task, member, place, identity=own_identity, **options)

@@ -20,6 +20,7 @@ are.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,9 @@ import numpy as np
 from calipers.arrays import I64
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.results.files import check_folder, staged_folder, write_atomically
-from calipers.training.datasets.canvases import Canvases
 from calipers.training.datasets.frames import Frames
 from calipers.training.datasets.training_images import DIGITS, TrainingImages
-from calipers.training.loop import WEIGHTS, device_named, read_weights, reproducible
+from calipers.training.loop import WEIGHTS, device_named, load_network, reproducible
 from calipers.training.models import PredictedMaps, model_of
 from calipers.training.prediction_files import save_images, write_alarms
 from calipers.training.train import RUN, ModelRecord, Progress, RunRecord
@@ -141,7 +141,7 @@ def predict(
 
 def _images(record: RunRecord, source: str, labels: str | None) -> tuple[TrainingImages, list[str]]:
     """Return the images with the class of the run, or without any."""
-    settings = None if record.canvases is None else Canvases(**record.canvases)
+    settings = record.canvas_settings()
     kind = model_of(record.plan)
     images = kind.open(source, labels, settings, record.plan)
     notes = list(images.notes)
@@ -221,7 +221,7 @@ def _usual_frames(record: RunRecord, run: Path, jobs: int) -> Frames:
     """Return training images of a run, for monitors to learn from."""
     from calipers.training.monitors import MOST_FIT
 
-    if record.source != DIGITS and not Path(record.source).exists():
+    if record.source != DIGITS and not os.path.exists(record.source):
         raise InputError(
             "the training images of the run, from which monitors learn",
             rule="not-found",
@@ -240,11 +240,5 @@ def _network(record: RunRecord, model: ModelRecord, run: Path) -> Any:
     kind = model_of(record.plan)
     network: Any = kind.network(record.plan, record.channels, record.classes)
     path = run / model.name / WEIGHTS
-    content = read_weights(path, model.identity)
-    try:
-        network.load_state_dict(content["network"])
-    except (RuntimeError, KeyError):
-        raise InputError(
-            f"weights of a {record.plan.model} network", rule="checkpoint", file=str(path)
-        ) from None
+    load_network(network, path, model.identity)
     return network

@@ -20,18 +20,24 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 import torch
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from calipers import __version__
 from calipers.arrays import Flags
 from calipers.errors import InputError, UsageError
 from calipers.io.source import hash_file, require_file
-from calipers.results.files import check_folder, environment, sha256_of, write_atomically
+from calipers.results.files import (
+    check_folder,
+    environment,
+    sha256_of,
+    small_json,
+    write_atomically,
+)
 from calipers.results.schema import structure
 from calipers.show.table import Kind, Table
 from calipers.training.backbones import INSTALLED
@@ -49,8 +55,8 @@ from calipers.training.loop import (
     WEIGHTS,
     average_weights,
     device_named,
+    load_network,
     read_history,
-    read_weights,
     reproducible,
     write_weights,
 )
@@ -59,6 +65,7 @@ from calipers.training.models import AVERAGE, model_of
 from calipers.training.training_plan import TrainingPlan
 
 RUN, RUN_SCHEMA = "run.json", "calipers.training-run/1"
+LARGEST_RECORD = 256 << 20  # bytes; it names every image
 
 # Called with (what is done, steps done, steps in all).
 Progress = Callable[[str, int, int], None]
@@ -99,7 +106,7 @@ class RunRecord(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     weights: str | None
     average: bool
     ensemble: str | None
-    channels: int
+    channels: Annotated[int, Meta(ge=1, le=64)]
     split: dict[str, list[str]]
     positive: dict[str, int]
     broken: list[dict[str, str]]
@@ -114,6 +121,17 @@ class RunRecord(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         names = ("seed", "subsets", "fold", "weights", "average", "ensemble", "channels")
         return {"plan": plan, **data, **{name: getattr(self, name) for name in names}}
 
+    def canvas_settings(self) -> Canvases | None:
+        """Return how the canvases of the run were drawn; None if the images were others."""
+        if self.canvases is None:
+            return None
+        try:
+            return msgspec.convert(self.canvases, Canvases)
+        except msgspec.ValidationError as error:
+            raise InputError(
+                "settings of canvases", rule="type", file=RUN, location="/canvases", value=error
+            ) from None
+
     def save(self, folder: Path) -> None:
         """Write ``run.json``."""
         text = json.dumps(msgspec.to_builtins(self), indent=1, allow_nan=False)
@@ -126,11 +144,7 @@ class RunRecord(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if folder.is_dir() and not path.exists():
             hint = "give the folder that calipers train -o wrote"
             raise InputError("a run of training", rule="not-found", file=str(path), hint=hint)
-        require_file(path)
-        try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InputError("JSON", rule="json-syntax", file=str(path), value=str(error)) from None
+        document = small_json(path, "the record of a run of training", LARGEST_RECORD)
         return structure(document, cls, str(path), schema=RUN_SCHEMA, syntax="JSON")
 
 
@@ -388,7 +402,7 @@ class _Trainer:
         task = self.kind.task(network, member, self.frames, self.images, self.device)
         began = time.monotonic()
         if (folder / WEIGHTS).exists():
-            network.load_state_dict(read_weights(folder / WEIGHTS, identity)["network"])
+            load_network(network, folder / WEIGHTS, identity)
             history = read_history(folder)
         else:
             history = self.kind.fit(
@@ -419,12 +433,13 @@ class _Trainer:
 
     def average(self, models: Sequence[ModelRecord]) -> ModelRecord:
         """Store the mean of the weights of all models as one more."""
+        record = self.record
+        network = self.kind.network(record.plan, record.channels, record.classes).to(self.device)
         states = []
         for model in models:
             path = self.folder / model.name / WEIGHTS
-            states.append(read_weights(path, model.identity)["network"])
-        record = self.record
-        network = self.kind.network(record.plan, record.channels, record.classes).to(self.device)
+            load_network(network, path, model.identity)
+            states.append({key: value.clone() for key, value in network.state_dict().items()})
         weights = average_weights(states)
         network.load_state_dict(weights)
         identity = sha256_of([model.identity for model in models])

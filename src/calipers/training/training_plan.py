@@ -11,6 +11,7 @@ missing; the keys are the fields of `TrainingPlan`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -111,7 +112,7 @@ class TrainingPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         if text in plans():
             return plans()[text]
         path = Path(text)
-        if path.suffix == ".toml" or path.exists():
+        if path.suffix == ".toml" or os.path.exists(path):
             own = read_plans(read_toml(path, "a plan (TOML)"), text, plans())
             if len(own) != 1:
                 raise InputError("one table [plan.NAME]", rule="choice", file=text, value=list(own))

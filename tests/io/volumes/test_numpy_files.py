@@ -149,7 +149,9 @@ def test_a_wrong_checksum_is_found(tmp_path: Path) -> None:
     assert refused(tmp_path / "a.npz").rule == "volume-broken"
 
 
-@pytest.mark.parametrize("name", ["a.pt", "a.pth", "a.pkl", "a.ckpt", "a.bin", "a.npy"])
+@pytest.mark.parametrize(
+    "name", ["a.pt", "a.pth", "a.pkl", "a.ckpt", "a.bin", "a.npy", "a.nii", "a.mha"]
+)
 def test_pickles_and_checkpoints_are_refused(tmp_path: Path, name: str) -> None:
     import pickle
 

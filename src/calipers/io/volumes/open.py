@@ -150,8 +150,10 @@ def _reader_of(path: Path) -> VolumeReader:
     require_file(path)
     with open_regular(path, follow=True) as file:
         head = file.read(HEAD)
-    # The order of the registry decides between readers that both recognise a file.
     name = path.name.lower()
+    if _is_pickle(head):  # whatever it is called
+        raise _unreadable(name, head, str(path))
+    # The order of the registry decides between readers that both recognise a file.
     for reader in volume_readers():
         with registry.blaming("volume format", reader.name):
             if reader.recognises(name, head):
@@ -159,10 +161,14 @@ def _reader_of(path: Path) -> VolumeReader:
     raise _unreadable(name, head, str(path))
 
 
+def _is_pickle(head: bytes) -> bool:
+    # The PROTO opcode and the versions 2 to 5 of the protocol; DICOM may begin with any 128 bytes.
+    is_dicom = head[128:132] == b"DICM"
+    return len(head) > 1 and head[0] == 0x80 and head[1] in range(2, 6) and not is_dicom
+
+
 def _unreadable(name: str, head: bytes, file: str) -> InputError:
-    # The PROTO opcode and the versions 2 to 5 of the protocol.
-    pickled = len(head) > 1 and head[0] == 0x80 and head[1] in range(2, 6)
-    if name.endswith(PICKLES) or pickled:
+    if name.endswith(PICKLES) or _is_pickle(head):
         hint = "a pickle can run any program: save the arrays with numpy.save or numpy.savez"
         return InputError(
             "an array or a volume", rule="pickle", file=file, value="a pickle", hint=hint

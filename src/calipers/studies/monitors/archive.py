@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -26,9 +25,9 @@ import numpy as np
 
 from calipers.arrays import F64, I64, Flags
 from calipers.data.cohort import Cohort
-from calipers.errors import InputError
 from calipers.io.source import require_file
 from calipers.results.files import write_atomically
+from calipers.studies.kept_archives import archive_arrays
 from calipers.studies.monitors.scenes import DEFINITIONS
 
 ARCHIVE_SCHEMA = "calipers.monitor-archive/1"
@@ -132,27 +131,18 @@ class MonitorArchive:
     @classmethod
     def read(cls, path: Path | str) -> MonitorArchive:
         """Read an archive."""
-        file = str(path)
+        what, hint = "an archive of the study of monitors", "calipers study monitors --train -o DIR"
         require_file(path)
-        try:
-            with np.load(path, allow_pickle=False) as content:
-                document = json.loads(bytes(content["about"]))
-                if document.get("schema") != ARCHIVE_SCHEMA:
-                    raise KeyError("schema")
-                detectors = []
-                for d, facts in enumerate(document["detectors"]):
-                    members = [name for name in content.files if name.startswith(f"{d}-")]
-                    arrays = {name.partition("-")[2]: content[name] for name in members}
-                    detectors.append(_detector(facts, arrays))
-        except (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile) as error:
-            raise InputError(
-                "an archive of the study of monitors",
-                rule="format",
-                file=file,
-                value=type(error).__name__,
-                hint="make one: calipers study monitors --train -o DIR",
-            ) from None
-        return cls(tuple(detectors), document["about"])
+        with archive_arrays(Path(path), str(path), what, f"make one: {hint}") as content:
+            document = json.loads(bytes(content["about"]))
+            if document["schema"] != ARCHIVE_SCHEMA:
+                raise ValueError("another schema")
+            detectors = []
+            for d, facts in enumerate(document["detectors"]):
+                members = [name for name in content if name.startswith(f"{d}-")]
+                arrays = {name.partition("-")[2]: content[name] for name in members}
+                detectors.append(_detector(facts, arrays))
+            return cls(tuple(detectors), dict(document["about"]))
 
 
 def _detector(facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> DetectorRecord:

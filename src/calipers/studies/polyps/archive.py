@@ -24,8 +24,8 @@ import numpy as np
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.data.masks import Masks
-from calipers.errors import InputError
 from calipers.results.files import write_atomically
+from calipers.studies.kept_archives import archive_arrays
 
 SCHEMA = "calipers.polyps/1"
 STEP = 16  # of a pixel
@@ -109,20 +109,11 @@ def open_archive(path: Path) -> PolypArchive:
     """Read an archive."""
     from hashlib import sha256
 
-    try:
+    what, hint = "an archive of the study of polyps", "calipers study polyps --train --keep DIR"
+    with archive_arrays(path, str(path), what, f"make one with: {hint}") as arrays:
         content = path.read_bytes()
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
         facts = json.loads(arrays["facts"].tobytes())
         cohort = _cohort(arrays, facts["members"])
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise InputError(
-            "an archive of the study of polyps",
-            rule="format",
-            file=str(path),
-            value=f"{type(error).__name__}: {error}",
-            hint="make one with: calipers study polyps --train --keep DIR",
-        ) from None
     return PolypArchive(cohort, facts, str(path), len(content), sha256(content).hexdigest())
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -33,6 +32,7 @@ from calipers.errors import InputError
 from calipers.io.source import require_file
 from calipers.kernels import ranks as pairwise
 from calipers.results.files import write_atomically
+from calipers.studies.kept_archives import archive_arrays
 from calipers.studies.stability.networks import (
     KNOWN,
     bags_path,
@@ -253,38 +253,30 @@ def read_archive(path: Path) -> NetworkArchive:
 
 
 def _archive(content: bytes, name: str) -> NetworkArchive:
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            values = {key: arrays[key] for key in arrays.files}
+    what, hint = "an archive of networks", "calipers study stability --train --keep DIR writes one"
+    with archive_arrays(content, name, what, hint) as values:
         record = json.loads(str(values.pop("record")))
-    except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
-        raise InputError(
-            "an archive of networks",
-            rule="npz-format",
-            file=name,
-            value=type(error).__name__,
-            hint="calipers study stability --train --keep DIR writes one",
-        ) from None
-    if record.get("schema") != ARCHIVE_SCHEMA:
-        raise InputError(
-            f"the schema {ARCHIVE_SCHEMA}",
-            rule="npz-format",
-            file=name,
-            value=record.get("schema"),
-            hint="it was written by another version: train again with --train --keep",
-        )
-    bags: dict[str, BagSet] = {}
-    maps: dict[CellKey, F32] = {}
-    odds: dict[CellKey, F32] = {}
-    for data, supervision, operator in _cells(record["settings"]):
-        key = (data, supervision, operator)
-        if "/".join((*key, "maps")) not in values:
-            continue
-        maps[key] = dequantise(values["/".join((*key, "maps"))])
-        odds[key] = values["/".join((*key, "odds"))]
-        if data not in bags:
-            own = {name: values[f"{data}/{name}"] for name in ("instances", "inside", "positive")}
-            bags[data] = BagSet(tuple(map(str, values[f"{data}/ids"])), **own)
+        if record["schema"] != ARCHIVE_SCHEMA:
+            raise InputError(
+                f"the schema {ARCHIVE_SCHEMA}",
+                rule="npz-format",
+                file=name,
+                value=record["schema"],
+                hint="it was written by another version: train again with --train --keep",
+            )
+        bags: dict[str, BagSet] = {}
+        maps: dict[CellKey, F32] = {}
+        odds: dict[CellKey, F32] = {}
+        for data, supervision, operator in _cells(record["settings"]):
+            key = (data, supervision, operator)
+            if "/".join((*key, "maps")) not in values:
+                continue
+            maps[key] = dequantise(values["/".join((*key, "maps"))])
+            odds[key] = values["/".join((*key, "odds"))]
+            if data not in bags:
+                columns = ("instances", "inside", "positive")
+                own = {column: values[f"{data}/{column}"] for column in columns}
+                bags[data] = BagSet(tuple(map(str, values[f"{data}/ids"])), **own)
     digest = hashlib.sha256(content).hexdigest()
     source = {"file": name, "bytes": len(content), "sha256": digest}
     return NetworkArchive(record, bags, maps, odds, source)

@@ -19,9 +19,10 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.random import Generator
 
 from calipers.arrays import F64, I64, U8, Flags
@@ -45,15 +46,16 @@ TRIES = 50  # to place a character clear of the others
 class Canvases:
     """How canvases are composed."""
 
-    n_train: int = 2000
-    n_test: int = 400
+    # The limits are for the settings in the record of a run, which `predict` draws again.
+    n_train: Annotated[int, Meta(ge=0, le=1_000_000)] = 2000
+    n_test: Annotated[int, Meta(ge=0, le=1_000_000)] = 400
     target: str = "0"
-    side: int = 64
-    glyph: int = 14  # side of a character
-    fewest: int = 3
-    most: int = 6
-    noise: float = 0.1  # standard deviation, of 1
-    seed: int = 0
+    side: Annotated[int, Meta(ge=1, le=4096)] = 64
+    glyph: Annotated[int, Meta(ge=1, le=4096)] = 14  # side of a character
+    fewest: Annotated[int, Meta(ge=0, le=1000)] = 3
+    most: Annotated[int, Meta(ge=0, le=1000)] = 6
+    noise: Annotated[float, Meta(ge=0, le=10)] = 0.1  # standard deviation, of 1
+    seed: Annotated[int, Meta(ge=0)] = 0
 
 
 @dataclass(frozen=True)

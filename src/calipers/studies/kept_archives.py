@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Archives that studies keep of their trained networks, read within limits.
+
+An archive is an ``.npz`` that a study wrote with ``--keep``, or one that ships. `archive_arrays`
+gives its arrays to a ``with`` block, in which the study makes its objects of them. Whatever goes
+wrong there, because a file was damaged or is something else, is one `InputError`: the studies
+check the meaning of their arrays only.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calipers.errors import CalipersError, InputError
+
+# Archives have a few megabytes; one that unpacks to more is none, or made to fill the memory.
+MOST_BYTES = 512 << 20
+# What damaged archives raise in NumPy and in the code that takes them apart.
+DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    NotImplementedError,  # a way to compress that zipfile does not know
+    OSError,
+    RecursionError,
+    RuntimeError,  # a member that is encrypted
+    TypeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+@contextmanager
+def archive_arrays(
+    content: bytes | Path, file: str, what: str, hint: str
+) -> Iterator[dict[str, Any]]:
+    """Give the arrays of an archive by their names; what fails in the block is refused.
+
+    Parameters
+    ----------
+    content
+        The archive, or where it is.
+    what, hint
+        What was expected, and what to do, for messages.
+
+    Raises
+    ------
+    InputError
+        ``npz-format``: the archive is damaged, too large, or not of this study.
+    """
+    try:
+        yield _arrays(content)
+    except CalipersError:
+        raise
+    except DAMAGE as error:
+        value = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(what, rule="npz-format", file=file, value=value, hint=hint) from None
+
+
+def _arrays(content: bytes | Path) -> dict[str, Any]:
+    if isinstance(content, Path):
+        # Opening a pipe would wait for its writer.
+        if not content.is_file():
+            raise FileNotFoundError("not a file")
+        if os.path.getsize(content) > MOST_BYTES:
+            raise ValueError("too large")
+        content = content.read_bytes()
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if sum(member.file_size for member in archive.infolist()) > MOST_BYTES:
+            raise ValueError(f"it unpacks to more than {MOST_BYTES} bytes")
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
