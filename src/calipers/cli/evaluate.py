@@ -27,7 +27,15 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 
-from calipers.cli.engine import check_plan, chosen_part, chosen_workers, kept_blocks, part_option
+from calipers.cli.engine import (
+    check_plan,
+    chosen_part,
+    chosen_workers,
+    kept_blocks,
+    part_option,
+    plan_option,
+    print_cost,
+)
 from calipers.cli.options import (
     check_output,
     chosen_protocol,
@@ -104,6 +112,7 @@ if TYPE_CHECKING:
 @picture_options
 @reading_options
 @part_option
+@plan_option
 @output_options
 def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Evaluate predictions against references.
@@ -122,6 +131,7 @@ def run_evaluate(
 ) -> None:
     """Do what `calipers evaluate` does; ``store`` holds the blocks of parts that were matched."""
     from calipers.evaluation.collect import collect_part, collection_plan, spans
+    from calipers.evaluation.cost import evaluation_cost
     from calipers.evaluation.evaluate import evaluate as run
     from calipers.io.read import read
 
@@ -159,6 +169,9 @@ def run_evaluate(
         f"classes; protocol {protocol.name}"
     )
     command = click.get_current_context().find_root().obj or ()
+    if options["plan"]:
+        print_cost(evaluation_cost(cohort, protocol, ci=not options["no_ci"]), options)
+        return
     with ExitStack() as stack:
         jobs, executor = stack.enter_context(chosen_workers(options, processes=False))
         plan = collection_plan(cohort, protocol, command)

@@ -19,7 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.engine import check_plan, chosen_part, chosen_workers, kept_blocks, part_option
+from calipers.cli.engine import (
+    bytes_of,
+    check_plan,
+    chosen_part,
+    chosen_workers,
+    kept_blocks,
+    max_memory_option,
+    part_option,
+    plan_option,
+    print_cost,
+)
 from calipers.cli.options import (
     BLOCKS,
     REPLACE_RESULTS,
@@ -279,7 +289,9 @@ def grid_of(text: str | None) -> tuple[int, ...] | None:
 @engine_option
 @scheduler_option
 @part_option
+@max_memory_option
 @force_option(REPLACE_RESULTS)
+@plan_option
 @output_options
 def stability(models: tuple[str, ...], **options: Any) -> None:
     """Measure how well repeated trainings of a model mark the same places.
@@ -297,7 +309,12 @@ def stability(models: tuple[str, ...], **options: Any) -> None:
 
 def run_stability(models: tuple[str, ...], *, store: Store | None = None, **options: Any) -> None:
     """Do what `calipers stability` does; ``store`` holds the bags of parts that were counted."""
-    from calipers.stability.analyse import bag_plan, bag_questions, collect_bags
+    from calipers.stability.analyse import (
+        bag_plan,
+        bag_questions,
+        collect_bags,
+        stability_cost,
+    )
     from calipers.stability.analyse import stability as run
 
     narrator, named_paths = (
@@ -325,11 +342,19 @@ def run_stability(models: tuple[str, ...], *, store: Store | None = None, **opti
         bags = map_bags(named_paths, options)
     narrator.say(f"{len(bags)} images, {len(bags.models)} models: {', '.join(bags.models)}")
     command = click.get_current_context().find_root().obj or ()
+    names = ("threshold", "bags", "pooling", "kendall")
+    questions = bag_questions(bags, **{name: analysis[name] for name in names})
+    if options["max_memory"] is not None or options["plan"]:
+        cost = stability_cost(bags, questions)
+        if options["max_memory"] is not None:
+            limit = bytes_of(options["max_memory"])
+            options["jobs"] = cost.jobs_within(limit, options["jobs"])
+        if options["plan"]:
+            print_cost(cost, options)
+            return
     with ExitStack() as stack:
         jobs, executor = stack.enter_context(chosen_workers(options, processes=False))
         if options["output"] is not None:
-            names = ("threshold", "bags", "pooling", "kendall")
-            questions = bag_questions(bags, **{name: analysis[name] for name in names})
             plan = bag_plan(bags, questions, command)
             if store is None:
                 store = stack.enter_context(kept_blocks(plan, options, part))

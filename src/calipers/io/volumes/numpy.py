@@ -25,8 +25,10 @@ from numpy.lib import format as npy
 
 from calipers.arrays import F64, Array
 from calipers.errors import InputError
+from calipers.io.archives import ArchiveMember
 from calipers.io.source import PICKLES, open_regular
 from calipers.io.volumes.volume import (
+    DEFAULT,
     Limits,
     Request,
     Volume,
@@ -103,6 +105,46 @@ def open_npy(request: Request) -> Volume:
         layout.stored.newbyteorder("="),
         partial(_read_npy, request.path, layout),
     )
+
+
+def open_member(member: ArchiveMember, limits: Limits = DEFAULT) -> Volume:
+    """Return the array of a ``.npy`` file in a zip or tar archive."""
+    layout = member_layout(member, limits)
+    check_extent(layout.shape, layout.stored.itemsize, member.file, limits)
+    return member_volume(member, layout)
+
+
+def member_layout(member: ArchiveMember, limits: Limits = DEFAULT) -> ArrayLayout:
+    """Parse the header of an array in an archive, whose list must agree with it."""
+    file = member.file
+    if not member.name.lower().endswith(".npy"):
+        raise InputError(
+            "an array, .npy",
+            rule="archive-member",
+            file=file,
+            value=Path(member.name).suffix,
+            hint="only arrays are read from archives; extract it to read other formats",
+        )
+    layout = read_layout(io.BytesIO(member.head(LONGEST_HEADER + 12)), file)
+    check_numbers(layout, file)
+    check_packed(member.size, member.packed, file, limits)
+    if layout.start + layout.count != member.size:
+        raise broken_file(
+            file, f"{member.size:,} bytes", f"an array of {layout.start + layout.count:,} bytes"
+        )
+    return layout
+
+
+def member_volume(member: ArchiveMember, layout: ArrayLayout) -> Volume:
+    """Return the volume of an array in an archive."""
+    reader = partial(_read_member, member, layout)
+    native = layout.stored.newbyteorder("=")
+    return Volume(member.file, "npy", layout.shape, native, reader, member=member)
+
+
+def _read_member(member: ArchiveMember, layout: ArrayLayout) -> Array:
+    raw = np.frombuffer(member.read(), np.uint8, layout.count, layout.start)
+    return as_array(raw, layout)
 
 
 def open_npz(request: Request) -> Volume:

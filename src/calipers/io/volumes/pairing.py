@@ -25,6 +25,7 @@ from typing import Any
 
 from calipers.arguments import names_arguments
 from calipers.errors import InputError, UsageError, did_you_mean, raise_problems
+from calipers.io.archives import is_archive, list_archive
 from calipers.io.source import PICKLES, InputFile, list_files, open_source, require_file
 from calipers.io.tables.delimited import decode
 from calipers.io.tables.table import open_table, texts
@@ -127,9 +128,10 @@ def pair(
     Parameters
     ----------
     references, predictions, images
-        Folders, lists of paths (text with a path per line; csv with columns ``reference``,
-        ``prediction`` or the name of the model, ``image`` and, optionally, ``name``), or single
-        files. Predictions as model -> source, or one source for the model ``model``.
+        Folders, zip or tar archives of arrays, lists of paths (text with a path per line; csv with
+        columns ``reference``, ``prediction`` or the name of the model, ``image`` and, optionally,
+        ``name``), or single files. Predictions as model -> source, or one source for the model
+        ``model``.
     pattern
         The paths of predictions with ``{name}`` in place of the sample's name, such as
         ``"{name}_pred.nii.gz"``; or one pattern per model. Without a pattern the name is the path
@@ -433,14 +435,15 @@ def list_samples(
     *,
     softmax: bool = False,
 ) -> SampleList:
-    """Return the files of a folder, a list, or one file.
+    """Return the files of a folder, an archive, a list, or one file.
 
     Notes
     -----
-    In a folder the name is the path below it without extension, in composed Unicode; with a pattern
-    it is the part of that path that matches ``{name}``. The slices of a DICOM series in a folder of
-    their own are one sample, named like the folder. A list holds paths, relative to itself or
-    absolute; the user wrote them, so they may lead anywhere.
+    In a folder, or in a zip or tar archive of arrays, the name is the path below it without
+    extension, in composed Unicode; with a pattern it is the part of that path that matches
+    ``{name}``. The slices of a DICOM series in a folder of their own are one sample, named like the
+    folder. A list holds paths, relative to itself or absolute; the user wrote them, so they may
+    lead anywhere.
 
     As nnU-Net names files, ``case_0000`` is the first channel of the image ``case`` where all
     images end so. In a folder of its predictions ``case.npz`` beside ``case.nii.gz`` holds the
@@ -450,7 +453,7 @@ def list_samples(
         raise UsageError(
             f"a pattern needs {SLOT} in place of the sample's name, such as '{SLOT}_seg.nii.gz'"
         )
-    if os.path.isdir(source):  # a name that is too long is no folder
+    if os.path.isdir(source) or is_archive(source):  # a name that is too long is no folder
         return _in_folder(source, role, pattern, softmax)
     if source.name.lower().endswith(LISTS):
         return _in_list(source, pattern, columns)
@@ -460,7 +463,7 @@ def list_samples(
 
 
 def _in_folder(folder: Path, role: str, pattern: str | None, softmax: bool) -> SampleList:
-    listing = list_files(folder, holds=role)
+    listing = list_archive(folder) if is_archive(folder) else list_files(folder, holds=role)
     paths, others = _volumes(listing.files)
     if not paths:
         raise _nothing(folder, role, listing.files)
