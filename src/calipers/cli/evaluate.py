@@ -131,8 +131,8 @@ def run_evaluate(
 ) -> None:
     """Do what `calipers evaluate` does; ``store`` holds the blocks of parts that were matched."""
     from calipers.evaluation.collect import collect_part, collection_plan, spans
-    from calipers.evaluation.cost import evaluation_cost
     from calipers.evaluation.evaluate import evaluate as run
+    from calipers.evaluation.image_cost import evaluation_cost
     from calipers.io.read import read
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)

@@ -2,8 +2,8 @@
 """What a run is expected to take: blocks, bytes, memory and time, before it begins.
 
 Every verb with ``--plan`` makes a `RunCost` and prints it (`calipers.cli.engine`): `maps.plan` and
-`stability.analyse` from the headers of files and a few samples, `evaluation.cost` for verbs that
-work on boxes, from the first images. ``--max-memory`` asks it how many jobs fit.
+`stability.analyse` from the headers of files and a few samples, `evaluation.image_cost` for verbs
+that work on boxes, from the first images. ``--max-memory`` asks it how many jobs fit.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ class ArchiveMember:
     def trace(self) -> str:
         """Return a text that changes with the content, as far as that is known without reading."""
         facts = os.stat(self.archive)
-        known = facts.st_mtime_ns if self.checksum is None else self.checksum
-        return f"{self.name}:{self.size}:{known}"
+        mark = facts.st_mtime_ns if self.checksum is None else self.checksum
+        return f"{self.name}:{self.size}:{mark}"
 
     def head(self, count: int) -> bytes:
         """Return at most ``count`` bytes of the beginning."""

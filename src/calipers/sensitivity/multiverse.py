@@ -37,8 +37,8 @@ from calipers.data.cohort import Cohort
 from calipers.engine.cost import RunCost, Stopwatch
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.collect import spans
-from calipers.evaluation.cost import cohort_cost
 from calipers.evaluation.evaluate import evaluate
+from calipers.evaluation.image_cost import cohort_cost
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
 from calipers.kernels.resampling import check_seed

@@ -33,8 +33,8 @@ from calipers.engine.cost import RunCost, Stopwatch
 from calipers.engine.work import in_order
 from calipers.errors import UsageError, did_you_mean
 from calipers.evaluation.collect import spans
-from calipers.evaluation.cost import cohort_cost
 from calipers.evaluation.evaluate import evaluate
+from calipers.evaluation.image_cost import cohort_cost
 from calipers.evaluation.protocol import Protocol
 from calipers.kernels.resampling import check_seed
 from calipers.metrics.base import MetricPlan
