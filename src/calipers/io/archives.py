@@ -14,6 +14,7 @@ A packed tar (``.tar.gz``) has no places to go to: it is refused with a hint.
 from __future__ import annotations
 
 import os
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from calipers.io.source import MOST_ENTRIES, Listing, open_regular
 
 ARCHIVES = (".zip", ".tar")
 PACKED_TARS = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
+INSIDE = re.compile(r"\.(zip|t[a-z0-9.]+)[/\\]", re.IGNORECASE)
 UNPACK = "pack it as .zip or as .tar without compression, which can be read in place"
 RENAME = "names with '..' or an absolute path are refused: pack the archive again"
 KEPT = 16  # archives whose lists are kept
@@ -130,6 +132,8 @@ def list_archive(path: Path) -> Listing:
 
 def find_member(path: Path) -> ArchiveMember | None:
     """Return the member that a path names; None if no part of the path is an archive."""
+    if INSIDE.search(os.fspath(path)) is None:  # a million files are asked, and this is quick
+        return None
     for parent in path.parents:
         if not parent.name.lower().endswith((*ARCHIVES, *PACKED_TARS)) or not parent.is_file():
             continue

@@ -27,6 +27,7 @@ from calipers.metrics.maps import MapSettings
 
 # Measured on volumes of 96^3 to 256^3 voxels: what examining a map needs beside the map itself.
 WORKING_BYTES = 40  # per voxel, for one model at a time
+MOST_BLOCKS = 10_000  # files of a stopped run, about
 KEPT_BYTES = 400_000_000  # scores that are kept for exact values, at most
 
 
@@ -107,6 +108,7 @@ def map_plan(
     if settings.tuning:
         _, source = source.split(settings.tuning)
     document = protocol.as_dict()
+    items = [_fingerprint(entry) for entry in source.selected()]
     return RunPlan(
         work="maps",
         settings={
@@ -118,7 +120,9 @@ def map_plan(
             "normalise": str(normalise),
             **_predicted(source.predicted),
         },
-        items=[_fingerprint(entry) for entry in source.selected()],
+        items=items,
+        # A file per sample, but never more than a file system likes in a folder.
+        size=max(1, len(items) // MOST_BLOCKS),
         command=command,
     )
 
