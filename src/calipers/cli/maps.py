@@ -195,6 +195,7 @@ def run_maps(
         resize=options["resize"],
         channel=options["channel"],
         segment=options["segment"],
+        progress=narrator.steps("headers"),
     )
     counts = f"{count_text('sample', len(samples))}, {count_text('model', len(folders))}"
     narrator.say(f"{counts}; protocol {protocol.name}")

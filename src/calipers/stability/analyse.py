@@ -196,12 +196,15 @@ def stability(
     # The bag AUC needs the negative bags too, so its cases are all bags, not only the selection.
     case_units = units_of(columns, len(source), cluster)
     names = tuple(str(pooling) for pooling in questions.poolings)
+    # Replicates are drawn on this machine, whatever the executor is.
+    workers = jobs if executor is None else 1
+    rows = stability_rows(evidence.pairs, plan, workers=workers, progress=progress)
     cases = Cases.of(source, names, evidence.pooled_scores, case_units)
     result = StabilityResult(
         plan=plan,
         evidence=evidence.pairs,
         cases=cases,
-        stability_rows=tuple(stability_rows(evidence.pairs, plan)),
+        stability_rows=tuple(rows),
         localized=localization(evidence.pairs, plan, cases),
         source=source,
     )

@@ -50,6 +50,7 @@ Patterns = str | Mapping[str, str] | None
 MISSING = ("error", "empty", "skip")
 # Names quoted in a message; the rest is only counted.
 SHOWN = 5
+TOLD = 64  # headers between two calls of a progress
 
 
 @names_arguments
@@ -76,7 +77,7 @@ def read_maps(
         A table with a row per sample: patient, centre, any column.
     choices
         Further arguments of `calipers.io.volumes.pairing.pair`: ``pattern``, ``reference_pattern``,
-        ``missing``, ``resize``, ``member``, ``segment``, ``channel``.
+        ``missing``, ``resize``, ``member``, ``segment``, ``channel``, ``progress``.
 
     Examples
     --------
@@ -121,6 +122,7 @@ def pair(
     segment: int | None = None,
     channel: int | str | None = None,
     limits: Limits = DEFAULT,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Pairing:
     """Pair label volumes with the maps of one or more models, and check all headers before a voxel
     is read.
@@ -152,6 +154,8 @@ def pair(
     channel
         The channel of maps that have several: its number from 0, or its name in the
         ``dataset.json`` of nnU-Net, in the folder of the maps or of the references, or above one.
+    progress
+        Called with (samples whose headers were read, samples in all).
 
     Returns
     -------
@@ -199,7 +203,7 @@ def pair(
     if number is not None and int(number) < 0:
         raise UsageError(f"channels count from 0, got {number}")
     options = _Options(member, resize, limits, segment, None if number is None else int(number))
-    return _open_all(names, reference_files, map_files, image_files, options, notes)
+    return _open_all(names, reference_files, map_files, image_files, options, notes, progress)
 
 
 def _path(name: PathName) -> Path:
@@ -318,13 +322,14 @@ def _open_all(
     images: SampleList | None,
     options: _Options,
     notes: list[str],
+    progress: Callable[[int, int], None] | None,
 ) -> Pairing:
     """Open all headers; the problems of all samples are raised together."""
     samples: list[SampleFiles] = []
     problems: list[InputError] = []
     remarks: dict[str, int] = {}
     # One bad header must not hide the next: a user with a thousand files wants to see all of them.
-    for name in names:
+    for n_done, name in enumerate(names, start=1):
         try:
             sample = _sample(name, references, predictions, images, options)
             for remark in _check_sample(sample, samples[:1], options.resize):
@@ -332,6 +337,8 @@ def _open_all(
             samples.append(sample)
         except InputError as error:
             problems.append(error)
+        if progress is not None and (n_done % TOLD == 0 or n_done == len(names)):
+            progress(n_done, len(names))
     raise_problems(problems)
     notes += [f"{remark} ({n} of {len(samples)})" for remark, n in remarks.items()]
     return Pairing(tuple(samples), tuple(notes))
