@@ -392,9 +392,9 @@ def _objects(cohort: Any, narrator: Narrator, options: dict[str, Any]) -> Any:
     """Return which references the models find, object by object."""
     from calipers.stability.objects import object_stability
 
-    return object_stability(
-        cohort, **resampling_arguments(options), progress=narrator.steps("objects")
-    )
+    # Objects are matched in threads of this machine, whatever the engine is.
+    how = {"jobs": options["jobs"], "progress": narrator.steps("objects")}
+    return object_stability(cohort, **resampling_arguments(options), **how)
 
 
 def _finish(result: Any, objects: Any, narrator: Narrator, options: dict[str, Any]) -> None:
