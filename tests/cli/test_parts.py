@@ -315,6 +315,26 @@ def test_memory_lowers_the_number_of_jobs_and_not_the_result(
     assert "a size such as 8GB" in calipers(*command(samples, None, "--max-memory", "lots")).err
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs RLIMIT_AS")
+def test_a_ceiling_of_memory_does_not_change_the_result(
+    samples: Path, whole: str, tmp_path: Path
+) -> None:
+    """Half a gigabyte of addresses, libraries included, is enough for eight jobs that were asked
+    to stay within it.
+    """
+    import resource
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (500_000_000, 500_000_000))
+
+    words = command(samples, tmp_path / "result", "--jobs", 8, "--max-memory", "0.6GB")
+    process = subprocess.run(
+        [sys.executable, "-m", "calipers", *words], preexec_fn=limit, check=False
+    )
+    assert process.returncode == 0
+    assert result_hash(tmp_path / "result") == whole
+
+
 @pytest.fixture(scope="module")
 def trainings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Maps of three trainings of twenty images, of which some have nothing to find."""

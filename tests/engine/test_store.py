@@ -281,3 +281,13 @@ def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
 def test_a_part_is_a_number_and_a_total(text: str) -> None:
     with pytest.raises(UsageError):
         Part.parse(text)
+
+
+def test_a_setting_inside_a_table_is_named_alone(tmp_path: Path) -> None:
+    tables = {"least": 1, "threshold": 0.5, "connectivity": "full"}
+    before = RunPlan("maps", {"maps": tables}, ["a"])
+    now = RunPlan("maps", {"maps": {**tables, "least": 5}}, ["a"])
+    with opened(tmp_path / "blocks", before):
+        pass
+    with pytest.raises(InputError, match=r"maps\.least: 1 and 5"), opened(tmp_path / "blocks", now):
+        pass

@@ -8,10 +8,14 @@ and keep finished samples with `run_blocks`:
   command goes on from there after Ctrl-C, a kill or a power cut;
 - with ``--part 2/8 -o DIR``, the samples of that part are kept in DIR, and nothing else is done;
 - `calipers merge DIR...` runs the command of the parts with what they kept.
+
+Verbs that can say beforehand what they take add `plan_option`, and give `print_cost` a `RunCost`.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -22,10 +26,13 @@ import click
 
 from calipers.cli.options import F, force_option, output_folder_option, output_options
 from calipers.errors import InputError, UsageError
+from calipers.show.terminal import duration_text, one_line
+from calipers.show.words import count_text
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from calipers.engine.cost import RunCost
     from calipers.engine.store import RunPlan, Store
     from calipers.engine.work import Part
 
@@ -45,6 +52,48 @@ def part_option(function: F) -> F:
     """Declare --part."""
     text = "Do part I of N only, and keep it in DIR for calipers merge."
     return click.option("--part", metavar="I/N", help=text)(function)
+
+
+def plan_option(function: F) -> F:
+    """Declare --plan."""
+    text = "Show what the run would take, and do nothing."
+    return click.option("--plan", is_flag=True, help=text)(function)
+
+
+def max_memory_option(function: F) -> F:
+    """Declare --max-memory."""
+    text = "Memory to stay within, such as 8GB: fewer jobs if need be, the same results."
+    return click.option("--max-memory", metavar="SIZE", help=text)(function)
+
+
+def bytes_of(text: str) -> int:
+    """Return the number of bytes in ``8GB`` or ``500 MB``."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)i?B?\s*", text)
+    if match is None:
+        raise UsageError(f"--max-memory is a size such as 8GB, not {text!r}")
+    return int(float(match.group(1)) * 1000 ** " kMGT".index(match.group(2) or " "))
+
+
+def print_cost(cost: RunCost, options: Mapping[str, Any]) -> None:
+    """Print what a run would take."""
+    jobs = options["jobs"]
+    if options["as_json"]:
+        click.echo(json.dumps(cost.as_dict(jobs)))
+        return
+    items, models = count_text(cost.unit, cost.n_items), count_text("model", cost.n_models)
+    files = f"{_size(cost.file_bytes)} of files"
+    blocks = count_text("block", cost.n_blocks)
+    click.echo(f"work    {items} of {models}, {files}, in {blocks}")
+    memory = f"{cost.memory(jobs) / 1e9:.1f} GB with --jobs {jobs}"
+    click.echo(f"memory  about {memory}; {one_line(cost.largest)}")
+    seconds = cost.seconds(jobs)
+    text = f"about {duration_text(seconds)}" if seconds >= 1 else "less than a second"
+    click.echo(f"time    {text} with --jobs {jobs}, {cost.basis}")
+
+
+def _size(n_bytes: int) -> str:
+    """Return ``1.23 GB``, or ``4.5 MB`` of small files."""
+    return f"{n_bytes / 1e9:.2f} GB" if n_bytes >= 10**8 else f"{n_bytes / 1e6:.1f} MB"
 
 
 def chosen_part(options: Mapping[str, Any]) -> Part | None:

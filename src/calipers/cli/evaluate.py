@@ -27,7 +27,14 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 
-from calipers.cli.engine import chosen_part, chosen_workers, part_option, run_blocks
+from calipers.cli.engine import (
+    chosen_part,
+    chosen_workers,
+    part_option,
+    plan_option,
+    print_cost,
+    run_blocks,
+)
 from calipers.cli.options import (
     check_output,
     chosen_protocol,
@@ -104,6 +111,7 @@ if TYPE_CHECKING:
 @picture_options
 @reading_options
 @part_option
+@plan_option
 @output_options
 def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Evaluate predictions against references.
@@ -123,6 +131,7 @@ def run_evaluate(
     """Do what `calipers evaluate` does; ``store`` holds the blocks of parts that were matched."""
     from calipers.evaluation.collect import collect_part, collection_plan, spans
     from calipers.evaluation.evaluate import evaluate as run
+    from calipers.evaluation.image_cost import evaluation_cost
     from calipers.io.read import read
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
@@ -159,6 +168,9 @@ def run_evaluate(
         f"classes; protocol {protocol.name}"
     )
     command = click.get_current_context().find_root().obj or ()
+    if options["plan"]:
+        print_cost(evaluation_cost(cohort, protocol, ci=not options["no_ci"]), options)
+        return
     with ExitStack() as stack:
         jobs, executor = stack.enter_context(chosen_workers(options, processes=False))
         plan = collection_plan(cohort, protocol, command)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calipers.cli.engine import plan_option, print_cost
 from calipers.cli.options import (
     check_output,
     chosen_protocol,
@@ -111,6 +112,7 @@ FOLDS, ROUNDS = 5, 3
 @jobs_option()
 @writing_options("FILE")
 @reading_options
+@plan_option
 @output_options
 def fuse(references: str, predictions: tuple[str, ...], output: str, **options: Any) -> None:
     """Fuse the predictions of several models into those of an ensemble, by a recipe.
@@ -136,6 +138,9 @@ def fuse(references: str, predictions: tuple[str, ...], output: str, **options: 
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     cohort = read(references, files, **reading_arguments(options))
     narrator.say(f"{len(files)} members on {cohort.n_images} images; recipe {recipe.name}")
+    if options["plan"]:
+        _print_plan(cohort, recipe, protocol, options)
+        return
     document = _fused(cohort, recipe, name, protocol, target, narrator, options)
     narrator.warn(document.warnings)
     if options["as_json"]:
@@ -219,6 +224,29 @@ def _protocol(options: dict[str, Any]) -> Any:
     return None
 
 
+def _print_plan(
+    cohort: Cohort, recipe: FusionRecipe, protocol: Protocol | None, options: dict[str, Any]
+) -> None:
+    """Print what --tune would take: the rest of the verb is done in seconds."""
+    from calipers.fusion.tune import tuning_cost
+
+    if not options["tune"]:
+        raise UsageError("--plan is for --tune, which is what takes time here")
+    assert protocol is not None
+    tuning_cohort, _ = _split(cohort, protocol, options)
+    print_cost(tuning_cost(tuning_cohort, recipe, protocol, **_search(options)), options)
+
+
+def _search(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of --tune as keywords of `tune_fusion`."""
+    metrics = metric_names(options["metrics"])
+    return {
+        "metric": None if metrics in (None, ["all"]) else metrics[0],
+        "folds": options["folds"] or FOLDS,
+        "rounds": options["rounds"] or ROUNDS,
+    }
+
+
 def _fused(
     cohort: Cohort,
     recipe: FusionRecipe,
@@ -244,9 +272,7 @@ def _fused(
             tuning_cohort,
             recipe,
             protocol,
-            metric=None if metrics in (None, ["all"]) else metrics[0],
-            folds=options["folds"] or FOLDS,
-            rounds=options["rounds"] or ROUNDS,
+            **_search(options),
             journal=target.journal,
             jobs=options["jobs"],
             progress=narrator.whole(),

@@ -22,7 +22,16 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from calipers.cli.engine import chosen_part, chosen_workers, part_option, run_blocks
+from calipers.cli.engine import (
+    bytes_of,
+    chosen_part,
+    chosen_workers,
+    max_memory_option,
+    part_option,
+    plan_option,
+    print_cost,
+    run_blocks,
+)
 from calipers.cli.evaluate import show
 from calipers.cli.options import (
     check_output,
@@ -43,7 +52,7 @@ from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.heatmaps.files import size_of
 from calipers.io.volumes.open import stem_of
 from calipers.results.files import check_file
-from calipers.show.terminal import Narrator, duration_text, one_line
+from calipers.show.terminal import Narrator, one_line
 from calipers.show.words import count_text
 
 if TYPE_CHECKING:
@@ -136,12 +145,8 @@ SETTINGS = ("threshold", "connectivity", "least", "tuning")
     "Write the page with hashed ids and without pictures.",
 )
 @part_option
-@click.option(
-    "--max-memory",
-    metavar="SIZE",
-    help="Memory to stay within, such as 8GB: fewer jobs if need be, the same results.",
-)
-@click.option("--plan", is_flag=True, help="Show what the run would take, and do nothing.")
+@max_memory_option
+@plan_option
 @output_options
 def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Evaluate score maps against label images or volumes.
@@ -161,7 +166,7 @@ def run_maps(
     """Do what `calipers maps` does; ``store`` holds the samples of parts that were examined."""
     from calipers.io.volumes.pairing import read_maps
     from calipers.maps.evaluate import evaluate_maps, examine_part
-    from calipers.maps.plan import map_plan
+    from calipers.maps.plan import cost_of, map_plan
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
     if options["kind"] != "maps" and options["threshold"] is not None:
@@ -189,6 +194,7 @@ def run_maps(
         resize=options["resize"],
         channel=options["channel"],
         segment=options["segment"],
+        progress=narrator.steps("headers"),
     )
     counts = f"{count_text('sample', len(samples))}, {count_text('model', len(folders))}"
     narrator.say(f"{counts}; protocol {protocol.name}")
@@ -198,9 +204,11 @@ def run_maps(
         "predictions": options["kind"],
         "scores": score_tables(options["scores"]),
     }
-    options["jobs"] = within_memory(samples, protocol, options)
+    if options["max_memory"] is not None:
+        limit = bytes_of(options["max_memory"])
+        options["jobs"] = cost_of(samples, protocol).jobs_within(limit, options["jobs"])
     if options["plan"]:
-        print_plan(samples, protocol, meaning, options)
+        print_cost(cost_of(samples, protocol, **meaning, measured=True), options)
         return
     command = click.get_current_context().find_root().obj or ()
     with ExitStack() as stack:
@@ -244,59 +252,6 @@ def run_maps(
                 **pictures,
             )
     show(evaluation, narrator, options)
-
-
-def within_memory(samples: Any, protocol: Any, options: Mapping[str, Any]) -> int:
-    """Return the number of jobs that --max-memory allows."""
-    from calipers.maps.plan import cost_of
-
-    jobs: int = options["jobs"]
-    if options["max_memory"] is None:
-        return jobs
-    return cost_of(samples, protocol).jobs_within(bytes_of(options["max_memory"]), jobs)
-
-
-def bytes_of(text: str) -> int:
-    """Return the number of bytes in ``8GB`` or ``500 MB``."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)i?B?\s*", text)
-    if match is None:
-        raise UsageError(f"--max-memory is a size such as 8GB, not {text!r}")
-    return int(float(match.group(1)) * 1000 ** " kMGT".index(match.group(2) or " "))
-
-
-def print_plan(samples: Any, protocol: Any, meaning: dict[str, Any], options: Any) -> None:
-    """Print what the run would take; one sample is examined to know the time."""
-    from calipers.maps.plan import cost_of
-
-    cost = cost_of(samples, protocol, **meaning, measured=True)
-    jobs, seconds = options["jobs"], cost.seconds or 0.0
-    document = {
-        "schema": "calipers.cost/1",
-        "samples": cost.n_samples,
-        "models": cost.n_models,
-        "file_bytes": cost.file_bytes,
-        "jobs": jobs,
-        "memory_bytes": cost.memory(jobs),
-        "cpu_seconds": seconds,
-        "seconds": seconds / jobs,
-        "largest_sample": cost.largest,
-    }
-    if options["as_json"]:
-        click.echo(json.dumps(document))
-        return
-    size = " x ".join(map(str, cost.largest_shape))
-    click.echo(
-        f"work    {count_text('sample', cost.n_samples)} of {count_text('model', cost.n_models)}, "
-        f"{cost.file_bytes / 1e9:.2f} GB of files; a block per sample"
-    )
-    click.echo(
-        f"memory  about {cost.memory(jobs) / 1e9:.1f} GB with --jobs {jobs}; the largest "
-        f"sample is {one_line(cost.largest)}, {size} voxels"
-    )
-    click.echo(
-        f"time    about {duration_text(seconds / jobs)} with --jobs {jobs}, from one sample; "
-        "intervals and page not included"
-    )
 
 
 def with_settings(protocol: Any, options: dict[str, Any]) -> Any:

@@ -15,17 +15,23 @@ import math
 import os
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
+from calipers.cli.engine import chosen_workers, plan_option, print_cost
 from calipers.cli.options import (
+    BLOCKS,
     REPLACE_RESULTS,
     check_output,
     chosen_protocol,
+    engine_option,
     force_option,
     images_option,
+    jobs_option,
     named_files,
     output_folder_option,
     output_options,
@@ -35,18 +41,23 @@ from calipers.cli.options import (
     reading_options,
     resampling_arguments,
     resampling_options,
+    scheduler_option,
     seed_option,
 )
 from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.evaluation.collect import BLOCK
+from calipers.monitors.baselines import NEEDS_PICTURES, picture_features, sampled_features
 from calipers.monitors.result import MonitorEvaluation
 from calipers.monitors.tables import tables_for_terminal
 from calipers.show.terminal import Narrator, print_lines, print_tables
 
 if TYPE_CHECKING:
     from calipers.data.cohort import Cohort
-    from calipers.monitors.read import MonitorInputs
+    from calipers.monitors.baselines import Features
+    from calipers.monitors.read import FeatureReader, MonitorInputs
     from calipers.monitors.scope import Scope
 
+TRIED = 16  # pictures that are decoded to know how long all of them take
 CLASSES = click.Choice(["declared", "present", "micro"])
 FROM_ZERO = click.FloatRange(min=0)
 SCOPE_OPTIONS = ("score", "classes", "iou", "criterion", "assignment", "score_cut")
@@ -134,9 +145,13 @@ OF_FIT = "Images to fit baselines on, which are then left out; all: fit on the e
     help="Random halves that thresholds are chosen on, without --tuning (50).",
 )
 @seed_option("Seed of the bootstrap and of random halves (0).")
+@jobs_option(BLOCKS)
+@engine_option
+@scheduler_option
 @output_folder_option()
 @force_option(REPLACE_RESULTS)
 @reading_options
+@plan_option
 @output_options
 def monitor(references: str, predictions: str | None, **options: Any) -> None:
     """Test whether a monitor raises alarms on the images on which the model fails.
@@ -150,21 +165,53 @@ def monitor(references: str, predictions: str | None, **options: Any) -> None:
     calipers monitor refs.json dets.json --alarm max-score --alarm count --tau-sweep
     calipers monitor labels.csv --truth y --predicted y_hat --alarm alarms.csv
     """
-    from calipers.monitors.evaluate import evaluate_monitor
-    from calipers.monitors.read import read_monitor_inputs, scope_of_labels
-
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     statistics = _options(options)
     _check(references, predictions, options)
+    if options["plan"]:
+        _print_plan(references, predictions, options, statistics)
+        return
+    # Pictures are decoded in processes, boxes are matched in threads.
+    decodes = not NEEDS_PICTURES.isdisjoint(options["alarm"])
+    with chosen_workers(options, processes=decodes) as (jobs, executor):
+        how: dict[str, Any] = {"jobs": jobs, "executor": executor}
+        features = partial(picture_features, **how, progress=narrator.steps("pictures"))
+        of_boxes = how if options["engine"] == "dask" else {"jobs": jobs}
+        of_boxes = {**of_boxes, "progress": narrator.steps("matching")}
+        cohort, inputs = _inputs(references, predictions, options, of_boxes, features)
+    _narrate(inputs, narrator)
+    progress = narrator.steps("resampling")
+    # What is left is small, and resampled on this machine whatever the engine is.
+    result = _evaluated(inputs, options, statistics, jobs=options["jobs"], progress=progress)
+    _finish(result, cohort, narrator, options)
+
+
+def _inputs(
+    references: str,
+    predictions: str | None,
+    options: dict[str, Any],
+    of_boxes: dict[str, Any],
+    features: FeatureReader,
+) -> tuple[Cohort | None, MonitorInputs]:
+    """Read the model's output and score it, and read the alarms; ``of_boxes`` says where boxes are
+    matched.
+    """
+    from calipers.monitors.read import read_monitor_inputs, scope_of_labels
+
     if predictions is None:
         cohort, scope = None, scope_of_labels(references, options)
     else:
-        cohort, scope = _boxes(references, predictions, options)
-    inputs = read_monitor_inputs(
-        scope, cohort, options, labels=references if predictions is None else None
-    )
-    _narrate(inputs, narrator)
-    result = evaluate_monitor(
+        cohort, scope = _boxes(references, predictions, options, of_boxes)
+    labels = references if predictions is None else None
+    return cohort, read_monitor_inputs(scope, cohort, options, labels, features=features)
+
+
+def _evaluated(
+    inputs: MonitorInputs, options: dict[str, Any], statistics: dict[str, Any], **how: Any
+) -> MonitorEvaluation:
+    from calipers.monitors.evaluate import evaluate_monitor
+
+    return evaluate_monitor(
         inputs.alarms,
         inputs.scope,
         options["tau"],
@@ -175,8 +222,45 @@ def monitor(references: str, predictions: str | None, **options: Any) -> None:
         severity=inputs.severity,
         fallback_hazard=options["fallback_hazard"],
         **statistics,
+        **how,
     )
-    _finish(result, cohort, narrator, options)
+
+
+def _print_plan(
+    references: str, predictions: str | None, options: dict[str, Any], statistics: dict[str, Any]
+) -> None:
+    """Print what the run would take: a few pictures are decoded, and the first images evaluated."""
+    from calipers.engine.cost import Stopwatch
+    from calipers.evaluation.image_cost import image_cost
+
+    seconds = 0.0
+
+    def features(cohort: Cohort, images: Any) -> Features:
+        nonlocal seconds
+        values, seconds = sampled_features(cohort, images, TRIED)
+        return values
+
+    cohort, inputs = _inputs(references, predictions, options, {}, features)
+
+    def trial(n_images: int, replicates: int, watch: Stopwatch) -> None:
+        first = inputs.take(np.arange(len(inputs.scope)) < n_images)
+        how = {**statistics, "replicates": max(replicates, 100), "ci": replicates > 0}
+        _evaluated(first, options, how, progress=watch)
+
+    files = () if cohort is None else cohort.intake.files
+    n_objects = int(inputs.scope.n_references.sum() + inputs.scope.n_predictions.sum())
+    cost = image_cost(
+        trial,
+        work="monitor",
+        n_images=len(inputs.scope),
+        n_objects=n_objects,
+        n_models=1,
+        n_blocks=max(1, -(-len(inputs.scope) // BLOCK)),
+        file_bytes=sum(file.bytes for file in files),
+        replicates=statistics["replicates"] if statistics["ci"] else 0,
+    )
+    pictures = (cost.shared_seconds or 0.0) + seconds
+    print_cost(replace(cost, shared_seconds=pictures), options)
 
 
 def _options(options: dict[str, Any]) -> dict[str, Any]:
@@ -229,7 +313,9 @@ def _check_folders(references: str, predictions: str | None, options: dict[str, 
         check_output(options["output"], options["force"], tuple(inputs))
 
 
-def _boxes(references: str, predictions: str, options: dict[str, Any]) -> tuple[Cohort, Scope]:
+def _boxes(
+    references: str, predictions: str, options: dict[str, Any], how: dict[str, Any]
+) -> tuple[Cohort, Scope]:
     from calipers.io.read import read
     from calipers.monitors.scope import scope_scores
 
@@ -240,7 +326,7 @@ def _boxes(references: str, predictions: str, options: dict[str, Any]) -> tuple[
 
         # A folder without the pictures is reported before the work, not after it.
         PictureFiles.of(Path(options["images"]), cohort)
-    scope = scope_scores(cohort, **arguments)
+    scope = scope_scores(cohort, **arguments, **how)
     n_aside = cohort.intake.quarantined
     if n_aside:
         scope = replace(scope, settings={**scope.settings, "set_aside": n_aside})

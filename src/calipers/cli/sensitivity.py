@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calipers.cli.engine import chosen_workers, plan_option, print_cost
 from calipers.cli.options import (
+    BLOCKS,
     check_output,
     chosen_protocol,
     chosen_replicates,
+    engine_option,
     force_option,
     jobs_option,
     named_files,
@@ -31,6 +34,7 @@ from calipers.cli.options import (
     reading_arguments,
     reading_options,
     replicates_option,
+    scheduler_option,
     seed_option,
 )
 from calipers.cli.sources import source_of
@@ -68,8 +72,11 @@ NAMED = ("metric", "criterion")  # choices with an option of their own
 @no_ci_option()
 @seed_option()
 @jobs_option()
+@engine_option
+@scheduler_option
 @force_option("Allow a DIR that is not empty; a multiverse in it is replaced.")
 @reading_options
+@plan_option
 @output_options
 def multiverse(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Test how sensitive the ranking is to analysis choices.
@@ -84,6 +91,7 @@ def multiverse(references: str, predictions: tuple[str, ...], **options: Any) ->
     """
     from calipers.evaluation.protocol import Protocol
     from calipers.sensitivity.multiverse import multiverse as run
+    from calipers.sensitivity.multiverse import multiverse_cost
 
     source = source_of(references, predictions)
     grid, base = _grid(options)
@@ -96,15 +104,21 @@ def multiverse(references: str, predictions: tuple[str, ...], **options: Any) ->
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.models)} "
         "models"
     )
-    result = run(
-        cohort,
-        grid,
-        base=base,
-        replicates=chosen_replicates(options, REPLICATES),
-        seed=options["seed"],
-        jobs=options["jobs"],
-        progress=narrator.steps("matching", "resampling"),
-    )
+    replicates = chosen_replicates(options, REPLICATES)
+    if options["plan"]:
+        print_cost(multiverse_cost(cohort, grid, base, replicates), options)
+        return
+    with chosen_workers(options, processes=False) as (jobs, executor):
+        result = run(
+            cohort,
+            grid,
+            base=base,
+            replicates=replicates,
+            seed=options["seed"],
+            jobs=jobs,
+            executor=executor,
+            progress=narrator.steps("matching", "resampling"),
+        )
     _finish(result, narrator, options)
 
 
@@ -191,8 +205,12 @@ MOST = 10_000
 @click.option("--with", "always", metavar="KIND", multiple=True, help=ALWAYS)
 @seed_option("Seed of oracles and intervals (0).")
 @no_ci_option("Compute no intervals of models.")
+@jobs_option(BLOCKS)
+@engine_option
+@scheduler_option
 @force_option("Allow a DIR that is not empty; a sweep in it is replaced.")
 @reading_options
+@plan_option
 @output_options
 def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Show how metrics depend on one or two choices, such as a threshold or a known error.
@@ -207,7 +225,7 @@ def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None
     calipers sweep refs.json --preset rodeo --over position-noise.sigma=0:2:0.25
     """
     from calipers.io.read import read
-    from calipers.sensitivity.sweep import check_choice, is_corruption
+    from calipers.sensitivity.sweep import check_choice, is_corruption, sweep_cost
     from calipers.sensitivity.sweep import sweep as run
 
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
@@ -234,17 +252,20 @@ def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None
             ]
         )
     narrator.warn(cohort.intake.notes)
-    result = run(
-        cohort,
-        metrics,
-        over,
-        protocol=protocol,
-        runs=options["runs"],
-        seed=options["seed"],
-        ci=not options["no_ci"],
-        with_=options["always"],
-        progress=narrator.steps("runs") if oracle else narrator.steps("matching", "resampling"),
-    )
+    how: dict[str, Any] = {
+        "protocol": protocol,
+        "runs": options["runs"],
+        "seed": options["seed"],
+        "ci": not options["no_ci"],
+        "with_": options["always"],
+    }
+    if options["plan"]:
+        print_cost(sweep_cost(cohort, metrics, over, **how), options)
+        return
+    steps = ("runs",) if oracle else ("matching", "resampling")
+    with chosen_workers(options, processes=False) as (jobs, executor):
+        how |= {"jobs": jobs, "executor": executor, "progress": narrator.steps(*steps)}
+        result = run(cohort, metrics, over, **how)
     if options["output"]:
         result.save(options["output"], force=options["force"])
     if options["as_json"]:

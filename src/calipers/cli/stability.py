@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.engine import chosen_part, chosen_workers, part_option, run_blocks
+from calipers.cli.engine import (
+    bytes_of,
+    chosen_part,
+    chosen_workers,
+    max_memory_option,
+    part_option,
+    plan_option,
+    print_cost,
+    run_blocks,
+)
 from calipers.cli.options import (
     BLOCKS,
     REPLACE_RESULTS,
@@ -280,7 +289,9 @@ def grid_of(text: str | None) -> tuple[int, ...] | None:
 @engine_option
 @scheduler_option
 @part_option
+@max_memory_option
 @force_option(REPLACE_RESULTS)
+@plan_option
 @output_options
 def stability(models: tuple[str, ...], **options: Any) -> None:
     """Measure how well repeated trainings of a model mark the same places.
@@ -298,7 +309,12 @@ def stability(models: tuple[str, ...], **options: Any) -> None:
 
 def run_stability(models: tuple[str, ...], *, store: Store | None = None, **options: Any) -> None:
     """Do what `calipers stability` does; ``store`` holds the bags of parts that were counted."""
-    from calipers.stability.analyse import bag_plan, bag_questions, collect_bags
+    from calipers.stability.analyse import (
+        bag_plan,
+        bag_questions,
+        collect_bags,
+        stability_cost,
+    )
     from calipers.stability.analyse import stability as run
 
     narrator, named_paths = (
@@ -326,11 +342,19 @@ def run_stability(models: tuple[str, ...], *, store: Store | None = None, **opti
         bags = map_bags(named_paths, options)
     narrator.say(f"{len(bags)} images, {len(bags.models)} models: {', '.join(bags.models)}")
     command = click.get_current_context().find_root().obj or ()
+    names = ("threshold", "bags", "pooling", "kendall")
+    questions = bag_questions(bags, **{name: analysis[name] for name in names})
+    if options["max_memory"] is not None or options["plan"]:
+        cost = stability_cost(bags, questions)
+        if options["max_memory"] is not None:
+            limit = bytes_of(options["max_memory"])
+            options["jobs"] = cost.jobs_within(limit, options["jobs"])
+        if options["plan"]:
+            print_cost(cost, options)
+            return
     with ExitStack() as stack:
         jobs, executor = stack.enter_context(chosen_workers(options, processes=False))
         if options["output"] is not None:
-            names = ("threshold", "bags", "pooling", "kendall")
-            questions = bag_questions(bags, **{name: analysis[name] for name in names})
             plan = bag_plan(bags, questions, command)
             store = stack.enter_context(run_blocks(plan, options, part, store))
         how: dict[str, Any] = {"jobs": jobs, "executor": executor, "store": store}
@@ -363,9 +387,9 @@ def _objects(cohort: Any, narrator: Narrator, options: dict[str, Any]) -> Any:
     """Return which references the models find, object by object."""
     from calipers.stability.objects import object_stability
 
-    return object_stability(
-        cohort, **resampling_arguments(options), progress=narrator.steps("objects")
-    )
+    # Objects are matched in threads of this machine, whatever the engine is.
+    how = {"jobs": options["jobs"], "progress": narrator.steps("objects")}
+    return object_stability(cohort, **resampling_arguments(options), **how)
 
 
 def _finish(result: Any, objects: Any, narrator: Narrator, options: dict[str, Any]) -> None:

@@ -273,6 +273,7 @@ def merged(folders: Sequence[Path]) -> tuple[Store, list[str]]:
         raise InputError(
             f"all {total} parts",
             rule="missing-part",
+            file=str(folders[0]),
             value=f"no part {', '.join(missing[:8])}",
             hint="run the missing parts, and give the folders of all parts",
         )
@@ -334,12 +335,26 @@ def _difference(document: BlocksDocument, other: BlocksDocument) -> str:
         ours, theirs = getattr(document, key), getattr(other, key)
         if ours != theirs:
             return f"{key}: {_short(ours)} and {_short(theirs)}"
-    first, second = document.settings, other.settings
-    for key in sorted({*first, *second}):
-        if sha256_of(first.get(key)) != sha256_of(second.get(key)):
-            return f"{key}: {_short(first.get(key))} and {_short(second.get(key))}"
+    difference = _first_difference(document.settings, other.settings)
+    if difference:
+        return difference
     if document.items_sha256 != other.items_sha256:
         return FILES
+    return ""
+
+
+def _first_difference(first: Mapping[str, Any], second: Mapping[str, Any], above: str = "") -> str:
+    """Return the first setting in which two tables differ, as text; tables in tables are searched
+    too, so that a user sees the one setting and not all of its neighbours.
+    """
+    for key in sorted({*first, *second}):
+        ours, theirs = first.get(key), second.get(key)
+        if sha256_of(ours) == sha256_of(theirs):
+            continue
+        name = f"{above}.{key}" if above else key
+        if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+            return _first_difference(ours, theirs, name)
+        return f"{name}: {_short(ours)} and {_short(theirs)}"
     return ""
 
 

@@ -31,6 +31,7 @@ from calipers.arguments import names_arguments
 from calipers.arrays import I64, Flags
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions
+from calipers.engine.cost import RunCost, Stopwatch, peak_bytes
 from calipers.engine.work import in_order
 from calipers.errors import InputError, UsageError, whole
 from calipers.evaluation.collect import collect, jobs_of, units_for, with_areas
@@ -57,6 +58,8 @@ from calipers.statistics.weights import Units
 
 # Of the generator: no replicate of a bootstrap has these numbers.
 DRAW_OF_FOLDS, DRAW_OF_SPLIT = 2**62, 2**62 + 1
+TRIAL_BYTES = 300  # per object of a trial: fused boxes, clusters and matches
+
 Progress = Callable[[str, int, int], None]  # (name of the step, trials done, at most)
 
 
@@ -107,6 +110,64 @@ def tune_fusion(
     >>> tuning.held_out.value <= tuning.optimistic.value
     True
     """
+    search = _search_of(
+        cohort,
+        recipe,
+        protocol,
+        metric=metric,
+        members=members,
+        folds=folds,
+        rounds=rounds,
+        seed=seed,
+        journal=journal,
+        jobs=jobs,
+        progress=progress,
+    )
+    return search.result()
+
+
+def tuning_cost(cohort: Cohort, recipe: FusionRecipe, protocol: Protocol, **how: Any) -> RunCost:
+    """Return what a search takes at most, from two of its trials; ``how`` as in `tune_fusion`."""
+    search = _search_of(cohort, recipe, protocol, **how)
+    start = tuple(parameter.start for parameter in search.parameters)
+    search.trial(start)  # the first one loads modules
+    watch = Stopwatch()
+    search.trial(start)
+    watch.stop()
+    n_objects = len(cohort.references)
+    for predictions in cohort.models.values():
+        n_objects += len(predictions)
+    return RunCost(
+        work="fuse",
+        n_items=search.most,
+        unit="trial",
+        n_models=len(cohort.models),
+        n_blocks=search.most,
+        file_bytes=sum(file.bytes for file in cohort.intake.files),
+        fixed_bytes=peak_bytes(),
+        job_bytes=n_objects * TRIAL_BYTES,
+        largest=f"{count_text('image', cohort.n_images)} with {count_text('object', n_objects)}",
+        basis="from one trial, if none is known already and no search ends early; intervals and "
+        "page are not included",
+        shared_seconds=watch.seconds * search.most,
+    )
+
+
+def _search_of(
+    cohort: Cohort,
+    recipe: str | Path | FusionRecipe,
+    protocol: str | Path | Protocol,
+    *,
+    metric: str | None = None,
+    members: Sequence[str] | None = None,
+    folds: int = 5,
+    rounds: int = 3,
+    seed: int | None = None,
+    journal: str | Path | None = None,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> _NestedSearch:
+    """Check what `tune_fusion` is given and return its search."""
     plan = FusionRecipe.load(recipe)
     protocol = Protocol.load(protocol)
     if seed is not None:
@@ -115,7 +176,7 @@ def tune_fusion(
     name = chosen_metrics(protocol, None if metric is None else [metric])[0]
     names = chosen_members(cohort, plan, members)
     plan, parameters = parameters_of(replace(plan, members=names), names)
-    search = _NestedSearch(
+    return _NestedSearch(
         cohort=replace(cohort, models={model: cohort.models[model] for model in names}, maps={}),
         recipe=plan,
         parameters=parameters,
@@ -127,7 +188,6 @@ def tune_fusion(
         jobs=whole("jobs", jobs, 1, MOST_THREADS),
         progress=progress,
     )
-    return search.result()
 
 
 def tuning_split(cohort: Cohort, text: str, units: Units, seed: int) -> tuple[I64, I64]:
@@ -260,6 +320,10 @@ class _NestedSearch:
             warnings=tuple(dict.fromkeys((*evaluation.warnings, *comparison.warnings))),
         )
         return replace(result, recipe=_with_provenance(tuned, result))
+
+    def trial(self, point: Point) -> None:
+        """Compute the value of a point, and keep it nowhere."""
+        self._computed(point, self.n_folds)
 
     def _search(self, part: int) -> Point:
         """Return the point that the search ends at which may see the images of ``part``."""

@@ -48,7 +48,7 @@ BYTE_ORDER_MARKS = (
 )
 
 # Entries below a folder: a whole disk, named by mistake, is not walked through.
-MOST_ENTRIES = 1_000_000
+MOST_ENTRIES = 2_000_000
 # The files of a folder that readers may open, and that are hashed with their contents; others, such
 # as pictures of many gigabytes, are hashed with their name and length.
 ANNOTATION_SUFFIXES = (

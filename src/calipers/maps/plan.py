@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from calipers.engine.cost import PROCESS_BYTES, RunCost
 from calipers.engine.store import RunPlan
 from calipers.errors import UsageError
 from calipers.evaluation.protocol import Protocol
@@ -27,37 +27,8 @@ from calipers.metrics.maps import MapSettings
 
 # Measured on volumes of 96^3 to 256^3 voxels: what examining a map needs beside the map itself.
 WORKING_BYTES = 40  # per voxel, for one model at a time
-BASE_BYTES = 150_000_000  # of a process with everything imported
+MOST_BLOCKS = 10_000  # files of a stopped run, about
 KEPT_BYTES = 400_000_000  # scores that are kept for exact values, at most
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a run is expected to take."""
-
-    n_samples: int
-    n_models: int
-    file_bytes: int
-    largest: str  # name of the largest sample
-    largest_shape: tuple[int, ...]
-    sample_bytes: int  # memory of the largest sample while it is examined
-    seconds: float | None  # of the processor for all samples; None: not measured
-
-    def memory(self, jobs: int) -> int:
-        """Return the bytes that ``jobs`` samples at a time need."""
-        processes = jobs + 1 if jobs > 1 else 1
-        return processes * BASE_BYTES + KEPT_BYTES + jobs * self.sample_bytes
-
-    def jobs_within(self, limit: int, jobs: int) -> int:
-        """Return how many of ``jobs`` fit into a limit of memory; at least one is needed."""
-        while jobs > 1 and self.memory(jobs) > limit:
-            jobs -= 1
-        if self.memory(jobs) > limit:
-            raise UsageError(
-                f"one sample at a time needs about {self.memory(1) / 1e9:.1f} GB ({self.largest}), "
-                f"more than --max-memory allows"
-            )
-        return jobs
 
 
 def cost_of(
@@ -69,7 +40,7 @@ def cost_of(
     predictions: str = "maps",
     scores: ScoreTables = None,
     measured: bool = False,
-) -> Cost:
+) -> RunCost:
     """Estimate what an evaluation takes, from headers; ``measured`` examines one sample for the
     time.
 
@@ -81,26 +52,34 @@ def cost_of(
     file_bytes = sum(volume.bytes for sample in samples for volume in sample.files())
     seconds = None
     if measured:
-        k = int(np.argsort(sizes, kind="stable")[len(sizes) // 2])
-        start = time.process_time()
+        order = np.argsort(sizes, kind="stable")
         # Not with the scores of predicted labels: time does not depend on them.
-        evaluate_maps(
-            [samples[k]],
-            protocol,
-            labels=labels,
-            normalise=normalise,
-            predictions=predictions,
-            ci=False,
-        )
+        how: dict[str, Any] = {
+            "labels": labels,
+            "normalise": normalise,
+            "predictions": predictions,
+            "ci": False,
+        }
+        # The first evaluation of all loads modules, so the smallest sample is examined before.
+        k = int(order[len(order) // 2])
+        evaluate_maps([samples[int(order[0])]], protocol, **how)
+        start = time.process_time()
+        evaluate_maps([samples[k]], protocol, **how)
         seconds = (time.process_time() - start) * float(sizes.sum() / sizes[k])
-    return Cost(
-        n_samples=len(samples),
+    size = " x ".join(map(str, largest.labels.shape))
+    return RunCost(
+        work="maps",
+        n_items=len(samples),
+        unit="sample",
         n_models=len(samples[0].maps),
+        n_blocks=len(samples),
         file_bytes=file_bytes,
-        largest=largest.name,
-        largest_shape=largest.labels.shape,
-        sample_bytes=int(sizes.max()) * (itemsize + WORKING_BYTES),
-        seconds=seconds,
+        fixed_bytes=PROCESS_BYTES + KEPT_BYTES,
+        job_bytes=int(sizes.max()) * (itemsize + WORKING_BYTES),
+        largest=f"the largest sample is {largest.name}, {size} voxels",
+        basis="from one sample; intervals and page are not included",
+        shared_seconds=seconds,
+        processes=True,
     )
 
 
@@ -129,6 +108,7 @@ def map_plan(
     if settings.tuning:
         _, source = source.split(settings.tuning)
     document = protocol.as_dict()
+    items = [_fingerprint(entry) for entry in source.selected()]
     return RunPlan(
         work="maps",
         settings={
@@ -140,7 +120,9 @@ def map_plan(
             "normalise": str(normalise),
             **_predicted(source.predicted),
         },
-        items=[_fingerprint(entry) for entry in source.selected()],
+        items=items,
+        # A file per sample, but never more than a file system likes in a folder.
+        size=max(1, len(items) // MOST_BLOCKS),
         command=command,
     )
 
@@ -163,8 +145,6 @@ def _fingerprint(entry: Any) -> str:
             words.append(f"channel={volume.channel}")
         # Notes name the segment that is read.
         words += volume.notes
-        for name in volume.parts or (volume.file,):
-            facts = Path(name).stat()
-            words.append(f"{Path(name).name}:{facts.st_size}:{facts.st_mtime_ns}")
+        words += volume.trace()
     words += [f"{key}={value}" for key, value in sorted(entry.groups.items())]
     return " ".join(words)

@@ -16,12 +16,13 @@ The covariance of features is shrunk after Ledoit and Wolf (2004); see `Normal`.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,16 +30,23 @@ from numpy.typing import NDArray
 from calipers.arrays import F64, I64, Array
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Objects, Predictions
+from calipers.engine.work import WorkerDied, in_order
 from calipers.errors import InputError, UsageError, did_you_mean, one_of, real, shown, whole
 from calipers.io.source import list_files
 from calipers.monitors.scope import array_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 # the least scale of a feature: one that is constant on the fit images still counts where it differs
 FINEST = 1e-3
 LEAST_SHRINKAGE = 1e-3  # keeps the covariance of features that depend on each other invertible
 AT_ONCE = 1 << 22  # distances that are held together
 
+AHEAD = 4  # pictures per worker that wait or are under way
+
 Picture = Array | str | PathLike[str]
+Progress = Callable[[int, int], None]  # (pictures done, pictures in all)
 # Of the grey values; the outer ones spare the extremes, which are noise.
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 BINS = 64
@@ -517,7 +525,14 @@ class Features:
 Pictures = str | PathLike[str] | Mapping[str, Picture] | Sequence[Picture] | Array | Features
 
 
-def picture_features(cohort: Cohort, images: Pictures) -> Features:
+def picture_features(
+    cohort: Cohort,
+    images: Pictures,
+    *,
+    jobs: int = 1,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> Features:
     """Return the features of the picture of every image of a cohort.
 
     Parameters
@@ -526,6 +541,13 @@ def picture_features(cohort: Cohort, images: Pictures) -> Features:
         A folder, in which a picture is found by ``file_name`` or id, as a path, a name, or a name
         without extension; id -> array or file; or one array or file per image. `Features` are
         returned as they are.
+    jobs
+        Threads that decode pictures; the features do not depend on it.
+    executor
+        Where they are decoded instead: `calipers.engine.processes.Processes`, or the executor of a
+        cluster; ``jobs`` then says how many it works on at a time.
+    progress
+        Called with (pictures done, pictures in all).
 
     Raises
     ------
@@ -551,8 +573,40 @@ def picture_features(cohort: Cohort, images: Pictures) -> Features:
                 f"features of {len(images.values)} images, the cohort has {cohort.n_images}"
             )
         return images
-    rows = [features_of(picture, name) for name, picture in _pictures(cohort, images)]
+    rows = []
+    tasks = _pictures(cohort, images)
+    try:
+        for row in in_order(_features, tasks, workers=jobs, executor=executor, ahead=AHEAD * jobs):
+            rows.append(row)
+            if progress is not None:
+                progress(len(rows), cohort.n_images)
+    except WorkerDied as error:
+        raise InputError(
+            "a picture that can be read",
+            rule="worker-died",
+            location=f"image {cohort.images.ids[error.item]!r}",
+            value=error.how,
+            hint="its file may be damaged, or the memory too small: try fewer --jobs",
+        ) from None
     return Features(NAMES, np.array(rows, np.float64).reshape(-1, len(NAMES)))
+
+
+def sampled_features(cohort: Cohort, images: Pictures, n: int) -> tuple[Features, float]:
+    """Return features of n pictures, repeated for all images, and the time of the processor that
+    all pictures would take: for the plan of a run.
+    """
+    tasks = list(_pictures(cohort, images))
+    tried = np.unique(np.linspace(0, len(tasks) - 1, n).astype(np.int64)).tolist()
+    _features(tasks[tried[0]])  # the first one loads modules
+    start = time.process_time()
+    rows = np.array([_features(tasks[k]) for k in tried])
+    seconds = (time.process_time() - start) * len(tasks) / len(tried)
+    return Features(NAMES, rows[np.arange(len(tasks)) % len(tried)]), seconds
+
+
+def _features(task: tuple[str, Picture]) -> F64:
+    name, picture = task
+    return features_of(picture, name)
 
 
 def features_of(picture: Picture, name: str = "picture") -> F64:

@@ -53,7 +53,7 @@ from calipers.results.comparison import Difference
 from calipers.results.estimate import Estimate, Row, number
 from calipers.show.differences import Manner, describe
 from calipers.statistics.comparison import adjusted, judge, max_t
-from calipers.statistics.estimates import Case, Certainty, estimates, replicates
+from calipers.statistics.estimates import Case, Certainty, Progress, estimates, replicates
 from calipers.statistics.intervals import FEWEST_UNITS, Interval
 from calipers.statistics.weights import Units
 
@@ -250,11 +250,19 @@ def prevalence_family(model: str, labels: Sequence[Labelling]) -> Family:
     return Family(model, Share(names), marks, tuple(("prevalence", one.group) for one in labels))
 
 
-def rows_of(families: Sequence[Family], units: Units, certainty: Certainty) -> list[Row]:
+def rows_of(
+    families: Sequence[Family],
+    units: Units,
+    certainty: Certainty,
+    *,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> list[Row]:
     """Return the rows of families on the same images, in their order."""
     if not families:
         return []
-    tables = estimates([family.case for family in families], units, certainty)
+    cases = [family.case for family in families]
+    tables = estimates(cases, units, certainty, progress, workers)
     rows = []
     for family, table in zip(families, tables):
         for (name, group), estimate in zip(family.columns, table[0]):

@@ -20,6 +20,7 @@ from calipers.arguments import names_arguments
 from calipers.arrays import I64, Flags
 from calipers.errors import InputError, UsageError, flag, whole
 from calipers.kernels.resampling import check_seed
+from calipers.kernels.route import MOST_THREADS
 from calipers.monitors.estimates import (
     Disagreement,
     Stakes,
@@ -52,7 +53,7 @@ from calipers.monitors.labels import (
 )
 from calipers.monitors.result import Basis, MonitorEvaluation, headline
 from calipers.monitors.scope import Scope
-from calipers.statistics.estimates import Certainty
+from calipers.statistics.estimates import Certainty, Progress
 from calipers.statistics.intervals import check_level, check_replicates
 from calipers.statistics.weights import Units, units_of
 
@@ -81,6 +82,8 @@ def evaluate_monitor(
     seed: int = 0,
     ci: bool = True,
     halves: int = DEFAULT_HALVES,
+    jobs: int = 1,
+    progress: Progress | None = None,
 ) -> MonitorEvaluation:
     """Evaluate monitors: how well they alarm where the model fails, and where images are foreign.
 
@@ -122,6 +125,10 @@ def evaluate_monitor(
         How many random halves thresholds are chosen on, if no tuning images are given. Mean and
         spread over all of them are `MonitorEvaluation.halves`; rows and counts are those of the
         first.
+    jobs
+        Number of threads for replicates and halves; the result does not depend on it.
+    progress
+        Called with (steps done, steps in all): for replicates, several times, then for halves.
 
     Notes
     -----
@@ -144,6 +151,7 @@ def evaluate_monitor(
     check_level(level)
     check_seed(seed)
     whole("halves", halves, 1, MOST_HALVES)
+    whole("jobs", jobs, 1, MOST_THREADS)
     if flag("ci", ci):
         check_replicates(replicates)
     # The scope gives the order of images; everything else is brought into it.
@@ -165,11 +173,12 @@ def evaluate_monitor(
     # Tuning images of the caller leave here: nothing is stated of them. Random halves stay, because
     # quantities without a threshold need no tuning.
     work = _MonitorWork(inputs.scope, monitors, tuple(labels), units, stakes).take(split)
-    result = work.evaluation(split, dict(zip(monitors.names, thresholds)), certainty)
+    how: dict[str, Any] = {"workers": jobs, "progress": progress}
+    result = work.evaluation(split, dict(zip(monitors.names, thresholds)), certainty, how)
     if not split.random:
         return result
     random_halves = HalvesInput(monitors, labels, rules, positive, units, stakes)
-    return replace(result, halves=repeat_halves(random_halves, int(seed), int(halves)))
+    return replace(result, halves=repeat_halves(random_halves, int(seed), int(halves), **how))
 
 
 @dataclass(frozen=True)
@@ -206,9 +215,13 @@ class _MonitorWork:
         )
 
     def evaluation(
-        self, split: Split, thresholds: Mapping[str, Any], certainty: Certainty
+        self,
+        split: Split,
+        thresholds: Mapping[str, Any],
+        certainty: Certainty,
+        how: Mapping[str, Any],
     ) -> MonitorEvaluation:
-        """Return the result."""
+        """Return the result; ``how`` are the workers and the progress of `rows_of`."""
         judged = split.judged if split.random else np.ones(len(self.scope), np.bool_)
         some = self.units.take(np.flatnonzero(judged))
         # With s of 0 and 1 the graded loss is the label, and its risks are stated already.
@@ -218,12 +231,12 @@ class _MonitorWork:
         prevalence = prevalence_family(self.scope.model, self.labels)
         further = swept_families(self.monitors, self.labels)
         rows = [
-            *rows_of([prevalence, *free], self.units, certainty),
+            *rows_of([prevalence, *free], self.units, certainty, **how),
             # these quantities of the sweep are stated without intervals
             *rows_of(further, self.units, replace(certainty, replicates=0)),
-            *rows_of(decided, some, certainty),
+            *rows_of(decided, some, certainty, **how),
         ]
-        disagreement = self._disagreement(judged, thresholds, certainty, some)
+        disagreement = self._disagreement(judged, thresholds, certainty, some, how)
         if disagreement is not None:
             rows += disagreement.rows
         main = headline(self.labels, OMS)
@@ -249,15 +262,19 @@ class _MonitorWork:
         )
 
     def _disagreement(
-        self, judged: Flags, thresholds: Mapping[str, Any], certainty: Certainty, some: Units
+        self,
+        judged: Flags,
+        thresholds: Mapping[str, Any],
+        certainty: Certainty,
+        some: Units,
+        how: Mapping[str, Any],
     ) -> Disagreement | None:
         """Return the tables of both kinds of labels, if there are both."""
         oms, ood = headline(self.labels, OMS), headline(self.labels, OOD)
         if oms is None or ood is None:
             return None
-        rows = rows_of(
-            [label_family(self.scope.model, ood.positive, oms.positive)], self.units, certainty
-        )
+        labels = label_family(self.scope.model, ood.positive, oms.positive)
+        rows = rows_of([labels], self.units, certainty, **how)
         # The labels are compared on all images, the alarms only on those judged at the threshold.
         kinds = ood.positive[judged], oms.positive[judged]
         families, counts = [], {}
@@ -267,7 +284,7 @@ class _MonitorWork:
                 rejected = threshold.rejected(alarm[judged])
                 families.append(alarm_family(name, *kinds, rejected))
                 counts[name] = table(*kinds, rejected)
-        rows += rows_of(families, some, certainty)
+        rows += rows_of(families, some, certainty, **how)
         return Disagreement(table(ood.positive, oms.positive), counts, tuple(rows))
 
     def _decided(self, judged: Flags, thresholds: list[Any]) -> list[Any]:

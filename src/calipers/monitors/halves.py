@@ -14,13 +14,14 @@ images. It is no confidence interval: other images are not in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from calipers.arrays import F64, Flags
+from calipers.engine.work import in_order
 from calipers.monitors.estimates import FLIPPED, Stakes, decided_families
 from calipers.monitors.labels import Labelling, Monitors, Rule, Split, random_half, thresholds_of
 from calipers.results.estimate import number
@@ -32,6 +33,7 @@ OUTER = (0.05, 0.95)
 THRESHOLD = "threshold"  # on the monitor's own scale, beside the quantities at it
 
 Key = tuple[str, str, str]  # monitor, paradigm, quantity
+Progress = Callable[[int, int], None]  # (halves done, halves in all)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +77,27 @@ class HalvesInput:
     stakes: Stakes
 
 
-def repeat_halves(inputs: HalvesInput, seed: int, halves: int) -> tuple[HalvesSummary, ...]:
+def repeat_halves(
+    inputs: HalvesInput,
+    seed: int,
+    halves: int,
+    *,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> tuple[HalvesSummary, ...]:
     """Return every quantity at a threshold over random halves, the first of which is that of the
     rows.
     """
     values: dict[Key, list[float]] = {}
-    for k in range(halves):
-        for key, value in _at_thresholds(inputs, random_half(inputs.units, seed, k)).items():
+
+    def at_half(k: int) -> dict[Key, float]:
+        return _at_thresholds(inputs, random_half(inputs.units, seed, k))
+
+    for n_done, of_half in enumerate(in_order(at_half, range(halves), workers=workers), start=1):
+        for key, value in of_half.items():
             values.setdefault(key, []).append(value)
+        if progress is not None:
+            progress(n_done, halves)
     return tuple(_summary(key, np.array(column)) for key, column in values.items())
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -44,7 +44,14 @@ from calipers.io.tables.table import (
     open_table,
     texts,
 )
-from calipers.monitors.baselines import BASELINES, NEEDS_FIT, NEEDS_PICTURES, baseline
+from calipers.monitors.baselines import (
+    BASELINES,
+    NEEDS_FIT,
+    NEEDS_PICTURES,
+    Features,
+    baseline,
+    picture_features,
+)
 from calipers.monitors.scope import Scope
 
 if TYPE_CHECKING:
@@ -67,12 +74,19 @@ DESCRIBING = frozenset[str]().union(
 # Names among which a similar one is looked for.
 MANY_NAMES = 1000
 
+FeatureReader = Callable[["Cohort", Any], Features]
+
 ALL = "all"
 MOST_NAMED = 12
 
 
 def read_monitor_inputs(
-    scope: Scope, cohort: Cohort | None, options: Mapping[str, Any], labels: str | None = None
+    scope: Scope,
+    cohort: Cohort | None,
+    options: Mapping[str, Any],
+    labels: str | None = None,
+    *,
+    features: FeatureReader = picture_features,
 ) -> MonitorInputs:
     """Return the alarms and labels of all images of the scope.
 
@@ -80,8 +94,10 @@ def read_monitor_inputs(
     ----------
     labels
         The table of labels of a classifier, whose columns may be alarms too.
+    features
+        Reads the features of all pictures.
     """
-    collection = AlarmCollection(scope, cohort, options)
+    collection = AlarmCollection(scope, cohort, options, features)
     baselines = [entry for entry in options["alarm"] if entry in BASELINES]
     for entry in options["alarm"]:
         if entry in baselines:
@@ -118,6 +134,17 @@ class MonitorInputs:
     tuning: Flags | None
     severity: F64 | None
     notes: tuple[str, ...] = ()
+
+    def take(self, images: Flags) -> MonitorInputs:
+        """Return the inputs of some images."""
+        return MonitorInputs(
+            self.scope.take(images),
+            {name: values[images] for name, values in self.alarms.items()},
+            _part(self.ood, images),
+            _part(self.tuning, images),
+            _part(self.severity, images),
+            self.notes,
+        )
 
 
 def read_alarms(
@@ -529,6 +556,7 @@ class AlarmCollection:
     scope: Scope
     cohort: Cohort | None
     options: Mapping[str, Any]
+    read_features: FeatureReader
     alarms: dict[str, F64] = field(default_factory=dict)
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
     ood: Flags | None = None
@@ -537,6 +565,14 @@ class AlarmCollection:
     labels: dict[str, Flags] = field(default_factory=dict)
     offered: list[str] = field(default_factory=list)  # all monitors of the files
     notes: list[str] = field(default_factory=list)
+    _features: Features | None = None
+
+    def features(self) -> Features:
+        """Return the features of all pictures, which are decoded once for all baselines."""
+        if self._features is None:
+            assert self.cohort is not None
+            self._features = self.read_features(self.cohort, self.options["images"])
+        return self._features
 
     def add(self, name: str, values: F64, where: str) -> None:
         """Add a monitor; raise if there is one with the same name."""
@@ -626,14 +662,7 @@ def _without_fit(inputs: MonitorInputs, fit: Flags | None) -> MonitorInputs:
         f"{int(fit.sum())} images that baselines are fitted on are left out; "
         f"{int(judged.sum())} remain"
     )
-    return MonitorInputs(
-        inputs.scope.take(judged),
-        {name: values[judged] for name, values in inputs.alarms.items()},
-        _part(inputs.ood, judged),
-        _part(inputs.tuning, judged),
-        _part(inputs.severity, judged),
-        (*inputs.notes, note),
-    )
+    return replace(inputs.take(judged), notes=(*inputs.notes, note))
 
 
 def _part(column: Any, judged: Flags) -> Any:
@@ -674,7 +703,7 @@ def _baseline(name: str, collection: AlarmCollection, fit: Flags | None) -> F64:
         name,
         cohort,
         collection.scope.model,
-        images=options["images"],
+        images=collection.features() if name in NEEDS_PICTURES else None,
         fit=fit_images,
         score_cut=options["score_cut"],
     )

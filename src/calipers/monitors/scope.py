@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,7 +37,7 @@ from calipers.errors import (
     several,
     shown,
 )
-from calipers.evaluation.collect import collect
+from calipers.evaluation.collect import Progress, collect
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.schema import NO_LIMIT
 from calipers.io.tables.arrow import arrow_column
@@ -45,12 +45,15 @@ from calipers.io.tables.table import delimited
 from calipers.kernels.assignment import HIT, IGNORED
 from calipers.matching.assign import MatchRecipe
 from calipers.matching.matches import Matches, View
-from calipers.metrics.base import Metric, MetricPlan
+from calipers.metrics.base import Evidence, Metric, MetricPlan
 from calipers.metrics.rodeo import Rodeo
 from calipers.results.document import Document
 from calipers.results.files import write_atomically
 from calipers.statistics.comparison import alone
 from calipers.statistics.weights import Units
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 FEW = 10  # unsafe or safe images: whatever is said of them is rough
 MOST_TAUS = 50
@@ -307,6 +310,9 @@ def scope_scores(
     assignment: str = "by-overlap",
     score_cut: float = -np.inf,
     protocol: str | Path | Protocol | None = None,
+    jobs: int = 1,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
 ) -> Scope:
     """Return how good a model is on every single image.
 
@@ -331,6 +337,8 @@ def scope_scores(
     protocol
         A preset, a TOML file or a `Protocol` that has the metric ``score``; its matching is then
         used.
+    jobs, executor, progress
+        As in `calipers.evaluate`; the scores do not depend on them.
 
     Notes
     -----
@@ -358,6 +366,7 @@ def scope_scores(
         raise UsageError(f"score must be a name, such as 'mF1', got {shown(score)}")
     iou, score_cut = finite("iou", iou), real("score_cut", score_cut)
     settings: dict[str, Any] = {"score": score}
+    how: dict[str, Any] = {"workers": jobs, "executor": executor, "progress": progress}
     if score == "mF1":
         view = _view(iou, criterion, assignment, score_cut)
         settings |= {
@@ -366,14 +375,18 @@ def scope_scores(
             "criterion": criterion,
             "assignment": assignment,
         }
-        values = _f1(cohort, model, view, classes)
+        recipe = MatchRecipe((view,))
+        matches = collect(cohort, {"": (model, recipe)}, **how)[""]
+        values = _f1(matches, classes)
     elif score == "rodeo":
         rodeo = Rodeo([MetricPlan("RoDeO", "rodeo", {"score_cut": score_cut})])
-        values = _per_image(cohort, model, rodeo, score_cut)
+        evidence = collect(cohort, {"": (model, rodeo.recipe)}, **how)[""]
+        values = _per_image(cohort, model, rodeo, evidence, score_cut)
     else:
         metric, name = _of_protocol(protocol, score)
         settings["protocol"] = name
-        values = _per_image(cohort, model, metric)
+        evidence = collect(cohort, {"": (model, metric.recipe)}, **how)[""]
+        values = _per_image(cohort, model, metric, evidence)
     if np.isfinite(score_cut) and score in BUILT_IN:
         settings["score_cut"] = score_cut
     return Scope(
@@ -406,8 +419,7 @@ def mean_f1(hits: F64, predictions: F64, references: F64, classes: str) -> F64:
     )
 
 
-def _f1(cohort: Cohort, model: str, view: View, classes: str) -> F64:
-    matches = collect(cohort, {"": (model, MatchRecipe((view,)))})[""]
+def _f1(matches: Evidence, classes: str) -> F64:
     assert isinstance(matches, Matches)
     fate, valid = matches.prediction_fate[0], matches.reference_fate[0] != IGNORED
 
@@ -425,9 +437,14 @@ def _f1(cohort: Cohort, model: str, view: View, classes: str) -> F64:
     return mean_f1(hits, predictions, references, classes)
 
 
-def _per_image(cohort: Cohort, model: str, metric: Metric[Any], score_cut: float = -np.inf) -> F64:
+def _per_image(
+    cohort: Cohort,
+    model: str,
+    metric: Metric[Any],
+    evidence: Evidence,
+    score_cut: float = -np.inf,
+) -> F64:
     """Return (n,): a metric on every image by itself; 1 where there is nothing on either side."""
-    evidence = collect(cohort, {"": (model, metric.recipe)})[""]
     if isinstance(metric, Rodeo):
         # RoDeO weighs classes over the whole data set, so it has a way of its own to judge one
         # image.

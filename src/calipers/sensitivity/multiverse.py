@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +34,11 @@ from calipers import registry
 from calipers.arguments import names_arguments
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
+from calipers.engine.cost import RunCost, Stopwatch
 from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.evaluation.collect import spans
 from calipers.evaluation.evaluate import evaluate
+from calipers.evaluation.image_cost import cohort_cost
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
 from calipers.kernels.resampling import check_seed
@@ -45,6 +48,9 @@ from calipers.metrics.ranking import INTERPOLATIONS
 from calipers.metrics.rodeo import SUMMARIES
 from calipers.results.toml import parse_toml, read_toml
 from calipers.sensitivity.result import Multiverse, Robustness, replicate_values, robustness
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 Value = float | str
 Grid = Mapping[str, Sequence[Value]]
@@ -129,6 +135,7 @@ def multiverse(
     replicates: int = 0,
     seed: int = 0,
     jobs: int = 1,
+    executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Multiverse:
     """Evaluate all models under a grid of configurations.
@@ -151,6 +158,9 @@ def multiverse(
         Seed of the bootstrap.
     jobs
         Number of threads; the result does not depend on it.
+    executor
+        Any `concurrent.futures.Executor` for blocks of images instead, such as that of a Dask
+        client.
     progress
         Called with (blocks done, blocks in total), first while matching, then while resampling.
 
@@ -179,7 +189,8 @@ def multiverse(
     full_grid = {**default_grid(cohort), **choices}
     grid_points = configurations(full_grid, n_classes=len(cohort.classes))
     _check_base(full_grid, base)
-    parts = list(_parts(cohort, grid_points, full_grid, jobs, progress))
+    how = {"jobs": jobs, "executor": executor, "progress": progress}
+    parts = list(_parts(cohort, grid_points, full_grid, how))
     # Before ranks are taken, so that models which differ in the last bits are tied.
     values = _gather([(part.rows, part.values()) for part in parts]).round(DIGITS)
     # A rank needs the values of all models, so a configuration counts only if all have one.
@@ -198,9 +209,25 @@ def multiverse(
         n_images=cohort.n_images,
         n_references=int((~cohort.references.ignore).sum()),
     )
-    return replace(
-        result, robustness=_robustness(result, parts, complete, replicates, seed, jobs, progress)
-    )
+    # Replicates are drawn on this machine, whatever the executor is.
+    workers = jobs if executor is None else 1
+    bounds = _robustness(result, parts, complete, replicates, seed, workers, progress)
+    return replace(result, robustness=bounds)
+
+
+def multiverse_cost(
+    cohort: Cohort,
+    grid: Grid | str | Path | None,
+    base: Mapping[str, Any] | None,
+    replicates: int,
+) -> RunCost:
+    """Return what a multiverse takes, from one on the first images."""
+
+    def trial(images: Cohort, replicates: int, watch: Stopwatch) -> None:
+        multiverse(images, grid, base=base, replicates=replicates, progress=watch)
+
+    n_blocks = len(spans(cohort.n_images)) * len(cohort.models)
+    return cohort_cost(cohort, trial, work="multiverse", n_blocks=n_blocks, replicates=replicates)
 
 
 def _read_grid(
@@ -242,7 +269,7 @@ class _Part:
 
 
 def _parts(
-    cohort: Cohort, grid_points: Configurations, grid: Grid, jobs: int, progress: Progress | None
+    cohort: Cohort, grid_points: Configurations, grid: Grid, how: Mapping[str, Any]
 ) -> Iterator[_Part]:
     """Yield one evaluation per set of predictions, with all configurations that see them.
 
@@ -263,7 +290,7 @@ def _parts(
         protocol = replace(
             plain, metrics=plans, headline=(names[0],), name="multiverse", sizes=sizes_of(grid)
         )
-        evaluation = evaluate(changed_cohort, protocol, ci=False, jobs=jobs, progress=progress)
+        evaluation = evaluate(changed_cohort, protocol, ci=False, **how)
         yield _Part(rows, names, evaluation)
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,8 +29,12 @@ from calipers import registry
 from calipers.arguments import names_arguments
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
+from calipers.engine.cost import RunCost, Stopwatch
+from calipers.engine.work import in_order
 from calipers.errors import UsageError, did_you_mean
+from calipers.evaluation.collect import spans
 from calipers.evaluation.evaluate import evaluate
+from calipers.evaluation.image_cost import cohort_cost
 from calipers.evaluation.protocol import Protocol
 from calipers.kernels.resampling import check_seed
 from calipers.metrics.base import MetricPlan
@@ -38,6 +42,9 @@ from calipers.oracles.corrupt import KINDS, Corruption, check_corruption, corrup
 from calipers.results.document import Document
 from calipers.results.estimate import number
 from calipers.show.words import level_text, plural
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 Value = float | int | str
 Change = Callable[[Protocol, MetricPlan, Any], tuple[Protocol, MetricPlan]]
@@ -61,6 +68,8 @@ NUMBERS = ("threshold", "score_cut", "least_area", "max_dets")
 
 ORACLE = "oracle"
 CLAIM = re.compile(r"@[0-9.]+$")  # the threshold in the name of a metric: AP@0.5
+
+AHEAD = 4  # runs per worker that wait or are under way
 
 Progress = Callable[[int, int], None]
 
@@ -229,6 +238,8 @@ def sweep(
     seed: int = 0,
     ci: bool = True,
     with_: Sequence[str] = (),
+    jobs: int = 1,
+    executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Sweep:
     """Return metrics as a function of one or two choices.
@@ -249,6 +260,11 @@ def sweep(
     with_
         Corruptions that the oracle always has, such as ``"position-noise(sigma=0.5)"``; they are
         applied last.
+    jobs
+        Number of threads: for blocks of images, or for runs of an oracle. The result does not
+        depend on it.
+    executor
+        Any `concurrent.futures.Executor` for that work instead, such as that of a Dask client.
     progress
         Called with (points done, points in total).
 
@@ -264,18 +280,55 @@ def sweep(
     plan = Protocol.load(protocol).only(names)
     axes = _axes(over)
     check_seed(seed)
+    how = {"jobs": jobs, "executor": executor, "progress": progress}
     if not any(is_corruption(axis.name) for axis in axes):
         if with_:
             raise UsageError(
                 "corruptions belong to an oracle: sweep the strength of one, "
                 "such as position-noise.sigma"
             )
-        return _of_models(cohort, plan, axes, ci=ci, seed=seed, progress=progress)
+        return _of_models(cohort, plan, axes, ci=ci, seed=seed, how=how)
     if runs < 1 or runs != int(runs):
         raise UsageError(f"runs must be a whole number from 1, not {runs!r}")
     # Runs have the seeds from `seed` on: the last one must be valid, too.
     check_seed(seed + runs - 1)
-    return _of_oracle(cohort, plan, axes, runs, seed, tuple(with_), progress)
+    return _of_oracle(cohort, plan, axes, runs, seed, tuple(with_), how)
+
+
+def sweep_cost(
+    cohort: Cohort,
+    metrics: str | Sequence[str],
+    over: Mapping[str, Sequence[Value]],
+    *,
+    protocol: str | Path | Protocol = "overview",
+    runs: int = 5,
+    seed: int = 0,
+    ci: bool = True,
+    with_: Sequence[str] = (),
+) -> RunCost:
+    """Return what a sweep takes, from one on the first images."""
+    plan = Protocol.load(protocol)
+    is_oracle = any(is_corruption(name) for name in over)
+
+    def trial(images: Cohort, replicates: int, watch: Stopwatch) -> None:
+        sweep(
+            images,
+            metrics,
+            over,
+            protocol=replace(plan, replicates=max(replicates, 1)),
+            runs=runs,
+            seed=seed,
+            ci=replicates > 0,
+            with_=with_,
+            progress=watch,
+        )
+
+    n_blocks = len(spans(cohort.n_images)) * len(cohort.models)
+    replicates = plan.replicates if ci else 0
+    if is_oracle:  # its runs are all there is
+        strengths = [axis for axis in _axes(over) if is_corruption(axis.name)]
+        n_blocks, replicates = len(_points(strengths)) * runs, 0
+    return cohort_cost(cohort, trial, work="sweep", n_blocks=n_blocks, replicates=replicates)
 
 
 def _axes(over: Mapping[str, Sequence[Value]]) -> tuple[SweepAxis, ...]:
@@ -333,14 +386,14 @@ def _of_models(
     *,
     ci: bool,
     seed: int,
-    progress: Progress | None,
+    how: Mapping[str, Any],
 ) -> Sweep:
     if not cohort.models:
         raise UsageError(
             "no model: give predictions, or sweep a corruption such as position-noise.sigma"
         )
     all_points, names = grid_protocol(protocol, _points(axes))
-    evaluation = evaluate(cohort, all_points, seed=seed, ci=ci, progress=progress)
+    evaluation = evaluate(cohort, all_points, seed=seed, ci=ci, **how)
     pooled = {(row.model, row.metric): row.estimate for row in evaluation.rows if row.label is None}
     shape = (len(cohort.models), len(protocol.metrics), *(len(axis.values) for axis in axes))
     tables = [np.empty((*shape[:2], len(names))) for _ in range(3)]
@@ -360,6 +413,44 @@ def _of_models(
     return _result(cohort, protocol, axes, tuple(cohort.models), tables, (1, band, seed))
 
 
+@dataclass(frozen=True)
+class _Oracle:
+    """What an oracle is worth at one strength in one run; workers in other processes receive it."""
+
+    references: Cohort
+    protocol: Protocol  # all metrics at all points of the other choices
+    names: list[list[str]]  # point by metric
+    always: tuple[str, ...]
+    seed: int
+
+    @classmethod
+    def of(
+        cls,
+        cohort: Cohort,
+        protocol: Protocol,
+        points: Sequence[Mapping[str, Value]],
+        always: tuple[str, ...],
+        seed: int,
+    ) -> _Oracle:
+        """Return the oracle of a cohort; predictions of its models play no part."""
+        all_points, names = grid_protocol(protocol, points)
+        return cls(replace(cohort, models={}), all_points, names, always, seed)
+
+    def __call__(self, item: tuple[Mapping[str, Value], int]) -> F64:
+        """Return (points, metrics) of one run at one strength."""
+        setting, run = item
+        steps = [*map(str, steps_of(setting)), *self.always]
+        # The same seed at every strength: neighbouring points share their random numbers, and
+        # curves are smooth.
+        oracle = corrupt(self.references, steps, seed=self.seed + run, name=ORACLE)
+        evaluation = evaluate(oracle, self.protocol, ci=False)
+        pooled = {row.metric: row.estimate.value for row in evaluation.rows if row.label is None}
+        values = np.empty((len(self.names), len(self.names[0])))
+        for point, names_here in enumerate(self.names):
+            values[point] = [pooled[name] for name in names_here]
+        return values
+
+
 def _of_oracle(
     cohort: Cohort,
     protocol: Protocol,
@@ -367,27 +458,22 @@ def _of_oracle(
     runs: int,
     seed: int,
     always: tuple[str, ...],
-    progress: Progress | None,
+    how: Mapping[str, Any],
 ) -> Sweep:
     """Return the mean over runs, and mean - SD to mean + SD (n - 1) of the runs."""
     strengths = [axis for axis in axes if is_corruption(axis.name)]
     others = [axis for axis in axes if not is_corruption(axis.name)]
-    all_points, names = grid_protocol(protocol, _points(others))
-    # Predictions of the models play no part for an oracle.
-    references = replace(cohort, models={})
+    oracle = _Oracle.of(cohort, protocol, _points(others), always, seed)
     settings, n = _points(strengths), len(protocol.metrics)
-    values = np.empty((runs, len(settings), len(names), n))
-    for count, (s, run) in enumerate(product(range(len(settings)), range(runs)), start=1):
-        steps = [*map(str, steps_of(settings[s])), *always]
-        # The same seed at every strength: neighbouring points share their random numbers, and
-        # curves are smooth.
-        oracle = corrupt(references, steps, seed=seed + run, name=ORACLE)
-        evaluation = evaluate(oracle, all_points, ci=False)
-        pooled = {row.metric: row.estimate.value for row in evaluation.rows if row.label is None}
-        for point, names_here in enumerate(names):
-            values[run, s, point] = [pooled[name] for name in names_here]
+    values = np.empty((runs, len(settings), *np.shape(oracle.names)))
+    places = list(product(range(len(settings)), range(runs)))
+    items = [(settings[s], run) for s, run in places]
+    jobs, progress = how["jobs"], how["progress"]
+    results = in_order(oracle, items, workers=jobs, executor=how["executor"], ahead=AHEAD * jobs)
+    for n_done, ((s, run), of_run) in enumerate(zip(places, results), start=1):
+        values[run, s] = of_run
         if progress is not None:
-            progress(count, len(settings) * runs)
+            progress(n_done, len(items))
     lengths = [len(axis.values) for axis in (*strengths, *others)]
     values = np.moveaxis(values, 3, 0).reshape(n, runs, *lengths)
     # Strengths come first here; the caller may have named the other choice first.

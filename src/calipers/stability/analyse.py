@@ -10,6 +10,7 @@ deviation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +20,7 @@ import numpy as np
 from calipers.arguments import names_arguments
 from calipers.arrays import F64, Flags
 from calipers.data.bags import ArrayBags, Bags
+from calipers.engine.cost import RunCost, Stopwatch, peak_bytes
 from calipers.engine.store import RunPlan
 from calipers.errors import InputError, UsageError, flag, one_of, real, several, shown
 from calipers.kernels.resampling import check_seed
@@ -26,6 +28,7 @@ from calipers.results.document import Document
 from calipers.results.estimate import number
 from calipers.stability.bag_scores import STANDARD, Pooling
 from calipers.stability.evidence import (
+    AHEAD,
     ALL_MODELS,
     BagQuestions,
     StabilityPlan,
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 
+TRIED = 8  # bags that are compared to know how long all of them take
+CELL_BYTES = 64  # per instance and model while a bag is compared, beside its values
 BAGS_PER_BLOCK = 8  # of a stopped run, at most the block that was under way is done again
 SWEEP = tuple(k / 10 for k in range(1, 10))
 BAGS = ("positive", "all")
@@ -191,12 +196,15 @@ def stability(
     # The bag AUC needs the negative bags too, so its cases are all bags, not only the selection.
     case_units = units_of(columns, len(source), cluster)
     names = tuple(str(pooling) for pooling in questions.poolings)
+    # Replicates are drawn on this machine, whatever the executor is.
+    workers = jobs if executor is None else 1
+    rows = stability_rows(evidence.pairs, plan, workers=workers, progress=progress)
     cases = Cases.of(source, names, evidence.pooled_scores, case_units)
     result = StabilityResult(
         plan=plan,
         evidence=evidence.pairs,
         cases=cases,
-        stability_rows=tuple(stability_rows(evidence.pairs, plan)),
+        stability_rows=tuple(rows),
         localized=localization(evidence.pairs, plan, cases),
         source=source,
     )
@@ -245,6 +253,38 @@ def bag_plan(source: Any, questions: BagQuestions, command: Sequence[str] = ()) 
         items=items,
         size=BAGS_PER_BLOCK,
         command=command,
+    )
+
+
+def stability_cost(source: Any, questions: BagQuestions) -> RunCost:
+    """Return what the comparison of bags takes, from a few of them that are spread over all."""
+    places = questions.places
+    tried = places[np.unique(np.linspace(0, len(places) - 1, TRIED).astype(np.int64))]
+    in_trial = np.zeros(len(source), np.bool_)
+    in_trial[tried] = True
+    some = replace(
+        questions, selection=questions.selection & in_trial, pool=questions.pool & in_trial
+    )
+    # The first bag of all loads modules.
+    source[int(tried[0])]
+    watch = Stopwatch()
+    for _ in count_bags(source, some):
+        pass
+    watch.stop()
+    cells = max(math.prod(source[int(i)].shape) for i in tried)
+    return RunCost(
+        work="stability",
+        n_items=len(places),
+        unit="image",
+        n_models=len(source.models),
+        n_blocks=-(-len(places) // BAGS_PER_BLOCK),
+        file_bytes=source.file_bytes(),
+        fixed_bytes=peak_bytes(),
+        # Maps that are compared, and those that wait to be.
+        job_bytes=cells * len(source.models) * (CELL_BYTES + 8 * AHEAD),
+        largest=f"the largest of {len(tried)} images has {cells} instances",
+        basis=f"from {len(tried)} images; intervals and page are not included",
+        shared_seconds=watch.seconds * len(places) / len(tried),
     )
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from calipers.arrays import Array
 from calipers.errors import InputError
+from calipers.io.archives import find_member
 from calipers.io.source import open_regular, require_file
 from calipers.io.tables.columns import ColumnSpec
 from calipers.io.tables.table import FileTable
@@ -32,6 +33,8 @@ from calipers.io.volumes.numpy import (
     as_array,
     check_directory,
     check_numbers,
+    member_layout,
+    member_volume,
     members_of,
     read_layout,
 )
@@ -130,13 +133,16 @@ def open_npz(path: Path, model: str) -> ModelMaps:
 
 
 def open_folder(folder: Path, model: str, pattern: str | None = None) -> ModelMaps:
-    """Return the maps of a folder; the id of a bag is the name of its file without extension.
+    """Return the maps of a folder, or of a zip or tar of arrays; the id of a bag is the name of
+    its file without extension.
 
     ``pattern`` is the path with ``{name}`` in place of the id, such as ``"{name}_map.nii.gz"``.
     """
     listing = list_samples(folder, "maps", pattern)
     if not listing.files:
-        names = [path.name for path in sorted(folder.iterdir()) if path.is_file()]
+        names = []
+        if folder.is_dir():
+            names = [path.name for path in sorted(folder.iterdir()) if path.is_file()]
         hint = ""
         if names:
             hint = (
@@ -175,10 +181,13 @@ def open_file(path: str, role: Role) -> Volume:
 
 def open_one(path: Path) -> Volume:
     """Return the single map of a ``.npy`` file: instances in a row, an image or a volume."""
-    file = str(require_file(path))
+    member = find_member(path)
+    file = str(path if member is not None else require_file(path))
     with guarded(file):
-        layout = _npy_layout(path)
+        layout = _npy_layout(path) if member is None else member_layout(member)
         check_shape(layout.shape, layout.stored.itemsize, file)
+    if member is not None:
+        return member_volume(member, layout)
     return Volume(file, "npy", layout.shape, _native_type(layout), partial(_read_all, path, layout))
 
 

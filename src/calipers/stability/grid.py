@@ -174,6 +174,10 @@ class RasterBags:
         """Return a line that names the image and its grid; `settings` has the hashes of files."""
         return f"{self.ids[i]} grid={self.shapes[i].tolist()}"
 
+    def file_bytes(self) -> int:
+        """Return the size of all files."""
+        return sum(file.bytes for file in self.cohort.intake.files)
+
     def settings(self) -> dict[str, Any]:
         """Return what else decides the maps of all images, for JSON."""
         inputs = [[file.role, file.sha256, file.used] for file in self.cohort.intake.files]

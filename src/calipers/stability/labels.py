@@ -19,6 +19,7 @@ import numpy as np
 from calipers.arrays import F64, Column, Flags
 from calipers.data.objects import to_corners
 from calipers.errors import InputError
+from calipers.io.archives import is_archive
 from calipers.io.reader import text_column
 from calipers.io.tables.columns import (
     BOX_LAYOUTS,
@@ -118,7 +119,7 @@ def read_labels(source: Path, bags: Mapping[str, Volume], pattern: str | None = 
     bags
         The maps of one model by bag, in the order of the bags.
     """
-    if source.is_dir():
+    if source.is_dir() or is_archive(source):
         return _masks(source, bags, pattern)
     if source.name.lower().endswith(".npy"):
         return _vector(source, list(bags))

@@ -43,6 +43,7 @@ from calipers.matching.criteria import Criterion
 from calipers.matching.matches import View
 from calipers.metrics.base import Facts
 from calipers.results.estimate import Row
+from calipers.stability.evidence import check_jobs
 from calipers.stability.objects_evidence import (
     ObjectPairs,
     PairCells,
@@ -93,6 +94,7 @@ def object_stability(
     replicates: int = 2000,
     seed: int = 0,
     ci: bool = True,
+    jobs: int = 1,
     progress: Progress | None = None,
 ) -> ObjectStability:
     """Compare what several detectors that were trained alike find on the same images.
@@ -118,6 +120,8 @@ def object_stability(
         Unit of resampling: ``auto`` (patient if known, else image), ``image`` or a column.
     level, replicates, seed, ci
         Settings of the bootstrap intervals; ``ci=False`` computes none.
+    jobs
+        Number of threads; the numbers do not depend on it.
     progress
         Called with (steps done, steps in all).
 
@@ -144,6 +148,7 @@ def object_stability(
     names = select_models(cohort, models)
     check_level(level)
     check_seed(seed)
+    check_jobs(jobs)
     if flag("ci", ci):
         check_replicates(replicates)
     units = units_of(cohort.images.groups, cohort.n_images, cluster)
@@ -153,13 +158,13 @@ def object_stability(
     if ci:
         n_steps += -(-replicates // BLOCK)  # rounded up
     step = _step_counter(progress, n_steps)
-    evidence = collect(certain, names, view, step)
+    evidence = collect(certain, names, view, step, jobs)
     cuts = _cuts(sizes, evidence)
     certainty = Certainty(float(level), replicates=int(replicates) if ci else 0, seed=int(seed))
     metric = ObjectMetric(len(names))
     strata = [Strata.classes(evidence), Strata.sizes(evidence, cuts)]
     cases: list[tuple[Any, Any]] = [(metric, ObjectSums.of(evidence, each)) for each in strata]
-    by_class, by_size = estimates(cases, units, certainty, lambda *_: step())
+    by_class, by_size = estimates(cases, units, certainty, lambda *_: step(), jobs)
     rows = _rows(metric, by_class, by_size, (cohort.classes, cuts, len(names)))
     settings: dict[str, Any] = {
         "criterion": criterion,

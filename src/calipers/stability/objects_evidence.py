@@ -24,6 +24,7 @@ from calipers import registry
 from calipers.arrays import F64, I64, Flags, joined, joined_columns
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions, References
+from calipers.engine.work import in_order
 from calipers.errors import UsageError
 from calipers.kernels import assignment, boxes, ragged, route
 from calipers.kernels.ranks import pair_index
@@ -180,15 +181,23 @@ class ObjectPairs:
 
 
 def collect(
-    cohort: Cohort, models: Sequence[str], view: View, step: Callable[[], None] = lambda: None
+    cohort: Cohort,
+    models: Sequence[str],
+    view: View,
+    step: Callable[[], None] = lambda: None,
+    workers: int = 1,
 ) -> ObjectPairs:
     """Return the evidence of all images, in which predictions below the score cut were removed;
-    call ``step`` after every block.
+    call ``step`` after every block. Threads share the blocks.
     """
+
+    def of_block(span: tuple[int, int]) -> ObjectPairs:
+        first_row = int(cohort.references.offsets[span[0]])
+        return _collect_block(cohort.span(*span), models, view, first_row)
+
     parts = []
-    for start, stop in blocks(cohort, models):
-        first_row = int(cohort.references.offsets[start])
-        parts.append(_collect_block(cohort.span(start, stop), models, view, first_row))
+    for part in in_order(of_block, blocks(cohort, models), workers=workers, ahead=2 * workers):
+        parts.append(part)
         step()
     return ObjectPairs.concat(parts)
 

@@ -35,6 +35,7 @@ from calipers.errors import (
     word,
 )
 from calipers.errors import path as as_path
+from calipers.io.archives import is_archive, list_archive
 from calipers.io.reader import ImageList, Options
 from calipers.io.source import open_regular, require_file
 from calipers.io.tables.columns import ColumnSpec, declare, find_columns, missing_column
@@ -46,6 +47,7 @@ from calipers.io.volumes.values import NORMALISATIONS, as_map
 from calipers.io.volumes.volume import Volume, shape_text
 from calipers.stability.files import (
     BAG,
+    MAPS,
     ModelMaps,
     check_shape,
     located,
@@ -183,12 +185,17 @@ class FileBags:
         if self.labels.masks is not None:
             volumes.append(self.labels.masks[i])
         for volume in volumes:
-            for name in volume.parts or (volume.file,):
-                facts = Path(name).stat()
-                words.append(f"{Path(name).name}:{facts.st_size}:{facts.st_mtime_ns}")
+            words += volume.trace()
         if bag in self.boxes:
             words.append(f"boxes={self.boxes[bag].tolist()} of {self.sizes[bag]}")
         return " ".join(words)
+
+    def file_bytes(self) -> int:
+        """Return the size of all maps in their files."""
+        total = 0
+        for source in self.sources:
+            total += sum(source.maps[bag].bytes for bag in self.ids)
+        return total
 
     def settings(self) -> dict[str, str]:
         """Return what else decides the instances of all bags, for JSON."""
@@ -349,6 +356,9 @@ def open_model(
     """
     if os.path.isdir(path):  # a name that is too long is no folder
         return [open_folder(path, name or path.resolve().name, pattern)]
+    # An archive with a member of this name holds one array of all maps, as npz files do.
+    if is_archive(path) and f"{MAPS}.npy" not in list_archive(path).files:
+        return [open_folder(path, name or path.stem, pattern)]
     own = name or stem_of(path.name) or path.stem
     require_file(path)
     # By the first bytes and not by the name, which may be anything.

@@ -47,7 +47,7 @@ from calipers.stability.evidence import (
     StabilityPlan,
     per_bag,
 )
-from calipers.statistics.estimates import estimates
+from calipers.statistics.estimates import Progress, estimates
 from calipers.statistics.weights import Units
 
 ROUNDING = 1e-12
@@ -162,9 +162,15 @@ SCORES: Mapping[str, Score] = {
 }
 
 
-def stability_rows(evidence: BagPairs, plan: StabilityPlan) -> list[Row]:
+def stability_rows(
+    evidence: BagPairs,
+    plan: StabilityPlan,
+    *,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> list[Row]:
     """Return the rows of all models together: scores, the second summary of undefined pairs, the
-    sweep.
+    sweep. Threads share the replicates.
     """
     names, here = names_of(plan), evidence.at(plan.threshold)
     # All requests together: every group of them shares one pass over the replicates.
@@ -179,7 +185,8 @@ def stability_rows(evidence: BagPairs, plan: StabilityPlan) -> list[Row]:
                 requests.append(ScoreRequest(name, index, plan.undefined, group))
     groups = list(cases(evidence, plan.references, requests))
     by_request: dict[ScoreRequest, Estimate] = {}
-    tables = estimates([case for _, case in groups], plan.units, plan.certainty)
+    score_cases = [case for _, case in groups]
+    tables = estimates(score_cases, plan.units, plan.certainty, progress, workers)
     for (members, _), table in zip(groups, tables):
         by_request.update(zip(members, table[0]))
     rows = []

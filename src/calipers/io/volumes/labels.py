@@ -26,6 +26,7 @@ from calipers.arrays import F64, I64, Array
 from calipers.data.masks import Masks, no_masks
 from calipers.data.rules import Delivery, Finding, Source
 from calipers.errors import InputError, raise_problems
+from calipers.io.archives import ARCHIVES, list_archive
 from calipers.io.reader import (
     ImageList,
     Key,
@@ -67,6 +68,8 @@ class LabelVolumesReader(Reader):
         names: Sequence[str] = [file.file]
         if isinstance(file, InputFolder):
             names = list(file.files)
+        elif file.file.lower().endswith(ARCHIVES):
+            names = list(list_archive(Path(file.file)).files)
         names = [name.lower() for name in names if not name.lower().endswith(TEXTS)]
         if not names:
             return None

@@ -16,7 +16,7 @@ import math
 import struct
 import zipfile
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -25,8 +25,10 @@ from numpy.lib import format as npy
 
 from calipers.arrays import F64, Array
 from calipers.errors import InputError
+from calipers.io.archives import ArchiveMember
 from calipers.io.source import PICKLES, open_regular
 from calipers.io.volumes.volume import (
+    DEFAULT,
     Limits,
     Request,
     Volume,
@@ -101,8 +103,48 @@ def open_npy(request: Request) -> Volume:
         "npy",
         layout.shape,
         layout.stored.newbyteorder("="),
-        partial(_read_npy, request.path, layout),
+        partial(_read_npy, file, layout),
     )
+
+
+def open_member(member: ArchiveMember, limits: Limits = DEFAULT) -> Volume:
+    """Return the array of a ``.npy`` file in a zip or tar archive."""
+    layout = member_layout(member, limits)
+    check_extent(layout.shape, layout.stored.itemsize, member.file, limits)
+    return member_volume(member, layout)
+
+
+def member_layout(member: ArchiveMember, limits: Limits = DEFAULT) -> ArrayLayout:
+    """Parse the header of an array in an archive, whose list must agree with it."""
+    file = member.file
+    if not member.name.lower().endswith(".npy"):
+        raise InputError(
+            "an array, .npy",
+            rule="archive-member",
+            file=file,
+            value=Path(member.name).suffix,
+            hint="only arrays are read from archives; extract it to read other formats",
+        )
+    layout = read_layout(io.BytesIO(member.head(LONGEST_HEADER + 12)), file)
+    check_numbers(layout, file)
+    check_packed(member.size, member.packed, file, limits)
+    if layout.start + layout.count != member.size:
+        raise broken_file(
+            file, f"{member.size:,} bytes", f"an array of {layout.start + layout.count:,} bytes"
+        )
+    return layout
+
+
+def member_volume(member: ArchiveMember, layout: ArrayLayout) -> Volume:
+    """Return the volume of an array in an archive."""
+    reader = partial(_read_member, member, layout)
+    native = layout.stored.newbyteorder("=")
+    return Volume(member.file, "npy", layout.shape, native, reader, member=member)
+
+
+def _read_member(member: ArchiveMember, layout: ArrayLayout) -> Array:
+    raw = np.frombuffer(member.read(), np.uint8, layout.count, layout.start)
+    return as_array(raw, layout)
 
 
 def open_npz(request: Request) -> Volume:
@@ -172,19 +214,24 @@ def read_layout(stream: IO[bytes], file: str) -> ArrayLayout:
     text = start[prefix:] + stream.read(length - (12 - prefix))
     if len(text) < length:
         raise broken_file(file, f"{len(text)} bytes", f"a header of {length} bytes")
+    layout = _layout_of(version == (1, 0), start[8:prefix] + text)
+    if any(n < 0 for n in layout.shape):
+        raise broken_file(file, layout.shape, "lengths of axes")
+    return layout
+
+
+# The files of a folder have few different headers, and parsing one takes longer than opening it.
+@lru_cache(maxsize=256)
+def _layout_of(is_first: bool, header: bytes) -> ArrayLayout:
+    """Parse the length of a header and the header, of version 1 or a later one."""
     # Version 3 differs from version 2 only in the encoding of field names, which numbers do not
     # have.
-    header = io.BytesIO(start[8:prefix] + text)
-    if version == (1, 0):
-        shape, fortran, dtype = npy.read_array_header_1_0(header)
-    else:
-        shape, fortran, dtype = npy.read_array_header_2_0(header)
+    parse = npy.read_array_header_1_0 if is_first else npy.read_array_header_2_0
+    shape, fortran, dtype = parse(io.BytesIO(header))
     # The header is a Python literal: True is a number there.
-    if any(isinstance(n, bool) or n < 0 for n in shape):
-        raise broken_file(file, shape, "lengths of axes")
-    return ArrayLayout(
-        tuple(int(n) for n in shape), bool(fortran), np.dtype(dtype), prefix + length
-    )
+    lengths = tuple(-1 if isinstance(n, bool) else int(n) for n in shape)
+    # Magic and version take 8 bytes.
+    return ArrayLayout(lengths, bool(fortran), np.dtype(dtype), 8 + len(header))
 
 
 def check_numbers(layout: ArrayLayout, file: str) -> None:
@@ -322,10 +369,10 @@ def _place(
     return check_spacing(tuple(spacing.tolist()), file), None
 
 
-def _read_npy(path: Path, layout: ArrayLayout) -> Array:
-    with open_regular(path, follow=True) as stream:
+def _read_npy(file: str, layout: ArrayLayout) -> Array:
+    with open_regular(Path(file), follow=True) as stream:
         stream.seek(layout.start)
-        return as_array(fill(stream, layout.count, str(path)), layout)
+        return as_array(fill(stream, layout.count, file), layout)
 
 
 def _read_npz(path: Path, member: str, layout: ArrayLayout) -> Array:

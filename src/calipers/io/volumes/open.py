@@ -12,7 +12,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from os import PathLike
 from pathlib import Path
 
@@ -21,7 +21,9 @@ import numpy as np
 from calipers import errors, registry
 from calipers.arrays import Array
 from calipers.errors import InputError
+from calipers.io.archives import find_member
 from calipers.io.source import PICKLES, open_regular, require_file
+from calipers.io.volumes.numpy import open_member
 from calipers.io.volumes.volume import (
     DEFAULT,
     Limits,
@@ -53,7 +55,7 @@ def open_volume(
     path
         NIfTI (extra ``volumes``), NRRD, MetaImage, npy, npz, PNG, TIFF, BMP, JPEG, WebP; DICOM
         (extra ``dicom``): an image, several frames, a segmentation, or a folder with the slices of
-        one series.
+        one series. An array in a zip or tar archive is ``maps.zip/case1.npy``.
     member
         The array of an npz archive, if it has several.
     segment
@@ -78,15 +80,24 @@ def open_volume(
     where = Path(errors.path("path", path))
     if channel is not None:
         limits = replace(limits, axes=4)
-    request = Request(where, role, member, segment, channel, limits)
-    reader = _reader_of(where)
+    inside = find_member(where)
+    if inside is not None:
+        with guarded(str(where)):
+            volume = open_member(inside, limits)
+    else:
+        volume = _opened(Request(where, role, member, segment, channel, limits))
+    return volume if channel is None else _channel_of(volume, channel, dimensions)
+
+
+def _opened(request: Request) -> Volume:
+    reader = _reader_of(request.path)
     with guarded(request.file):
         volume = reader.open(request)
     # A reader of another package may break its promise: the message then names the package.
     with registry.blaming("volume format", reader.name):
         if not isinstance(volume, Volume):
             raise TypeError(f"open() gave {type(volume).__name__}, no Volume")
-    return volume if channel is None else _channel_of(volume, channel, dimensions)
+    return volume
 
 
 def _channel_of(volume: Volume, channel: int, dimensions: int) -> Volume:
@@ -101,7 +112,9 @@ def _channel_of(volume: Volume, channel: int, dimensions: int) -> Volume:
             file=volume.file,
             value=shape_text(shape),
         )
-    return replace(volume, shape=shape[1:], reader=lambda: volume.read()[channel], channel=channel)
+    # A function by name: workers in other processes receive it.
+    reader = partial(_read_channel, volume, channel)
+    return replace(volume, shape=shape[1:], reader=reader, channel=channel)
 
 
 def _read_channel(volume: Volume, channel: int) -> Array:

@@ -25,6 +25,7 @@ from typing import Any
 
 from calipers.arguments import names_arguments
 from calipers.errors import InputError, UsageError, did_you_mean, raise_problems
+from calipers.io.archives import is_archive, list_archive
 from calipers.io.source import PICKLES, InputFile, list_files, open_source, require_file
 from calipers.io.tables.delimited import decode
 from calipers.io.tables.table import open_table, texts
@@ -49,6 +50,7 @@ Patterns = str | Mapping[str, str] | None
 MISSING = ("error", "empty", "skip")
 # Names quoted in a message; the rest is only counted.
 SHOWN = 5
+TOLD = 64  # headers between two calls of a progress
 
 
 @names_arguments
@@ -75,7 +77,7 @@ def read_maps(
         A table with a row per sample: patient, centre, any column.
     choices
         Further arguments of `calipers.io.volumes.pairing.pair`: ``pattern``, ``reference_pattern``,
-        ``missing``, ``resize``, ``member``, ``segment``, ``channel``.
+        ``missing``, ``resize``, ``member``, ``segment``, ``channel``, ``progress``.
 
     Examples
     --------
@@ -120,6 +122,7 @@ def pair(
     segment: int | None = None,
     channel: int | str | None = None,
     limits: Limits = DEFAULT,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Pairing:
     """Pair label volumes with the maps of one or more models, and check all headers before a voxel
     is read.
@@ -127,9 +130,10 @@ def pair(
     Parameters
     ----------
     references, predictions, images
-        Folders, lists of paths (text with a path per line; csv with columns ``reference``,
-        ``prediction`` or the name of the model, ``image`` and, optionally, ``name``), or single
-        files. Predictions as model -> source, or one source for the model ``model``.
+        Folders, zip or tar archives of arrays, lists of paths (text with a path per line; csv with
+        columns ``reference``, ``prediction`` or the name of the model, ``image`` and, optionally,
+        ``name``), or single files. Predictions as model -> source, or one source for the model
+        ``model``.
     pattern
         The paths of predictions with ``{name}`` in place of the sample's name, such as
         ``"{name}_pred.nii.gz"``; or one pattern per model. Without a pattern the name is the path
@@ -150,6 +154,8 @@ def pair(
     channel
         The channel of maps that have several: its number from 0, or its name in the
         ``dataset.json`` of nnU-Net, in the folder of the maps or of the references, or above one.
+    progress
+        Called with (samples whose headers were read, samples in all).
 
     Returns
     -------
@@ -197,7 +203,7 @@ def pair(
     if number is not None and int(number) < 0:
         raise UsageError(f"channels count from 0, got {number}")
     options = _Options(member, resize, limits, segment, None if number is None else int(number))
-    return _open_all(names, reference_files, map_files, image_files, options, notes)
+    return _open_all(names, reference_files, map_files, image_files, options, notes, progress)
 
 
 def _path(name: PathName) -> Path:
@@ -316,13 +322,14 @@ def _open_all(
     images: SampleList | None,
     options: _Options,
     notes: list[str],
+    progress: Callable[[int, int], None] | None,
 ) -> Pairing:
     """Open all headers; the problems of all samples are raised together."""
     samples: list[SampleFiles] = []
     problems: list[InputError] = []
     remarks: dict[str, int] = {}
     # One bad header must not hide the next: a user with a thousand files wants to see all of them.
-    for name in names:
+    for n_done, name in enumerate(names, start=1):
         try:
             sample = _sample(name, references, predictions, images, options)
             for remark in _check_sample(sample, samples[:1], options.resize):
@@ -330,6 +337,8 @@ def _open_all(
             samples.append(sample)
         except InputError as error:
             problems.append(error)
+        if progress is not None and (n_done % TOLD == 0 or n_done == len(names)):
+            progress(n_done, len(names))
     raise_problems(problems)
     notes += [f"{remark} ({n} of {len(samples)})" for remark, n in remarks.items()]
     return Pairing(tuple(samples), tuple(notes))
@@ -433,14 +442,15 @@ def list_samples(
     *,
     softmax: bool = False,
 ) -> SampleList:
-    """Return the files of a folder, a list, or one file.
+    """Return the files of a folder, an archive, a list, or one file.
 
     Notes
     -----
-    In a folder the name is the path below it without extension, in composed Unicode; with a pattern
-    it is the part of that path that matches ``{name}``. The slices of a DICOM series in a folder of
-    their own are one sample, named like the folder. A list holds paths, relative to itself or
-    absolute; the user wrote them, so they may lead anywhere.
+    In a folder, or in a zip or tar archive of arrays, the name is the path below it without
+    extension, in composed Unicode; with a pattern it is the part of that path that matches
+    ``{name}``. The slices of a DICOM series in a folder of their own are one sample, named like the
+    folder. A list holds paths, relative to itself or absolute; the user wrote them, so they may
+    lead anywhere.
 
     As nnU-Net names files, ``case_0000`` is the first channel of the image ``case`` where all
     images end so. In a folder of its predictions ``case.npz`` beside ``case.nii.gz`` holds the
@@ -450,7 +460,7 @@ def list_samples(
         raise UsageError(
             f"a pattern needs {SLOT} in place of the sample's name, such as '{SLOT}_seg.nii.gz'"
         )
-    if os.path.isdir(source):  # a name that is too long is no folder
+    if os.path.isdir(source) or is_archive(source):  # a name that is too long is no folder
         return _in_folder(source, role, pattern, softmax)
     if source.name.lower().endswith(LISTS):
         return _in_list(source, pattern, columns)
@@ -460,7 +470,7 @@ def list_samples(
 
 
 def _in_folder(folder: Path, role: str, pattern: str | None, softmax: bool) -> SampleList:
-    listing = list_files(folder, holds=role)
+    listing = list_archive(folder) if is_archive(folder) else list_files(folder, holds=role)
     paths, others = _volumes(listing.files)
     if not paths:
         raise _nothing(folder, role, listing.files)

@@ -32,6 +32,7 @@ from numpy.typing import ArrayLike
 
 from calipers.arrays import F64, U8, Array
 from calipers.errors import CalipersError, InputError
+from calipers.io.archives import ArchiveMember
 from calipers.io.source import hash_file, open_regular
 
 Role = Literal["labels", "map", "image"]
@@ -111,6 +112,7 @@ class Volume:
     channel: int | None = None  # the only channel of its file that this is
     sparse: bool = False  # whether slices without anything in them may be missing
     names: Mapping[int, str] = field(default_factory=dict, repr=False)  # of labels, if it has any
+    member: ArchiveMember | None = field(default=None, repr=False)  # of an archive
 
     @property
     def dimensions(self) -> int:
@@ -145,6 +147,8 @@ class Volume:
         """The hash of the file; of a series, the hash of the hashes of its files in the order of
         the slices.
         """
+        if self.member is not None:
+            return hashlib.sha256(self.member.read()).hexdigest()
         if not self.parts:
             return hash_file(Path(self.file))
         hashes = "".join(hash_file(Path(part)) for part in self.parts)
@@ -153,7 +157,19 @@ class Volume:
     @cached_property
     def bytes(self) -> int:
         """The size on disk."""
+        if self.member is not None:
+            return self.member.packed
         return sum(Path(part).stat().st_size for part in self.parts or (self.file,))
+
+    def trace(self) -> list[str]:
+        """Return texts that change when a file does: names, sizes and times, not the content."""
+        if self.member is not None:
+            return [self.member.trace()]
+        words = []
+        for name in self.parts or (self.file,):
+            facts = Path(name).stat()
+            words.append(f"{Path(name).name}:{facts.st_size}:{facts.st_mtime_ns}")
+        return words
 
 
 class VolumeReader(ABC):
