@@ -6,9 +6,10 @@ the members as `calipers.io.source.list_files` lists a folder, for `calipers.io.
 `find_member` returns one of them, whose bytes `calipers.io.volumes.numpy` reads.
 
 The list of members is read once per archive and process. It is parsed here and not by `zipfile` and
-`tarfile`, whose objects take twice the memory (528 and 446 bytes per member, ours 230 and 202). Names that lead out of the
-archive, encrypted members, devices, and lengths beyond the file are errors; links are left out.
-A packed tar (``.tar.gz``) has no places to go to: it is refused with a hint.
+`tarfile`, whose objects take twice the memory (528 and 446 bytes per member, ours 230 and 202).
+Names that lead out of the archive, encrypted members, devices, and lengths beyond the file are
+errors; links are left out. A packed tar (``.tar.gz``) has no places to go to: it is refused with a
+hint.
 """
 
 from __future__ import annotations
