@@ -141,7 +141,8 @@ def _open(inputs: Inputs) -> tuple[OpenReferences, list[Symptom], Inputs]:
     try:
         opened = open_references(inputs.references, inputs.groups, inputs.options)
     except InputError as error:
-        if error.rule != "several-readers":
+        # A rule that the user chose, or that was tried already, did not help.
+        if error.rule != "several-readers" or inputs.options.readers is not None:
             raise
         # Which rule is right is a question of the study: the hint lists all, the command has one.
         symptom = refusal(error, fspath(inputs.references))
