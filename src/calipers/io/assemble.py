@@ -278,6 +278,7 @@ class Account:
     lenient: bool
     errors: list[InputError] = field(default_factory=list)
     n_errors: int = 0
+    is_fatal: bool = False  # whether a rule is broken that lenient reading does not forgive
     aside: Counter[str] = field(default_factory=Counter)
     quarantine: list[Quarantined] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -309,6 +310,7 @@ class Account:
             self.aside += aside
             self.quarantine += records
             return rest
+        self.is_fatal |= any(finding.whole_file for finding in findings)
         try:
             settle(delivery, findings, part.source)
         except InputProblems as several:
@@ -323,7 +325,9 @@ class Account:
 
     def close(self) -> None:
         """Raise everything that was collected."""
-        raise_problems(self.errors[: InputProblems.SHOWN], self.n_errors)
+        raise_problems(
+            self.errors[: InputProblems.SHOWN], self.n_errors, of_records=not self.is_fatal
+        )
 
     def _refuse(self, errors: Sequence[InputError], total: int) -> None:
         self.errors += errors

@@ -258,12 +258,15 @@ def sniff_file(file: InputFile) -> Sniffed:
             hint="give one file, or the folder that holds the annotation files",
         )
     names = ", ".join(sorted(registry.known("format")))
+    hint = "name the format with format=... (--format)"
+    if file.file.lower().endswith((".yaml", ".yml")):
+        hint = "of a YOLO data set give the folder of its labels, such as labels/val"
     raise InputError(
         f"one of the formats {names}",
         rule="format",
         file=file.file,
         value=file.data[:20],
-        hint="name the format with format=... (--format)",
+        hint=hint,
     )
 
 

@@ -332,6 +332,8 @@ class Reader(ABC):
     by_line: ClassVar[bool] = False  # whether the first lines of a file are such a file, too
     # What it reads: one file, or a folder of files, which comes as an `InputFolder`.
     inputs: ClassVar[tuple[str, ...]] = ("file",)
+    # The preset by which the challenge behind these references is judged; empty: none is.
+    preset: ClassVar[str] = ""
 
     @abstractmethod
     def sniff(self, file: InputFile) -> Sniffed | None:

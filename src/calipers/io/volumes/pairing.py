@@ -28,7 +28,7 @@ from calipers.errors import InputError, UsageError, did_you_mean, raise_problems
 from calipers.io.source import PICKLES, InputFile, list_files, open_source, require_file
 from calipers.io.tables.delimited import decode
 from calipers.io.tables.table import open_table, texts
-from calipers.io.volumes.datasets import channel_number
+from calipers.io.volumes.datasets import channel_number, labels_of
 from calipers.io.volumes.open import extensions, open_volume, stem_of
 from calipers.io.volumes.placing import common_grid, placed
 from calipers.io.volumes.samples import Pairing, SampleFiles, check_pair, check_resize
@@ -286,17 +286,15 @@ def _unpaired(
         examples.append(f"references without prediction: {_few(unpredicted)}")
     if extra:
         examples.append(f"predictions without reference: {_few(extra)}")
-    lines = ["; ".join(examples)]
-    if hint:
-        lines.append(hint)
-    elif unpredicted and not extra:
-        lines.append(allowing)
+    parts = [*([hint] if hint else []), *examples]
+    if not hint and unpredicted and not extra:
+        parts.insert(0, allowing)
     return InputError(
         f"a prediction of {model} for every reference, by name",
         rule="unpaired",
         file=predictions.source,
         value=value,
-        hint="\n        ".join(line for line in lines if line),
+        hint="; ".join(parts),
     )
 
 
@@ -460,6 +458,9 @@ def list_samples(
 
 
 def _in_folder(folder: Path, role: str, pattern: str | None, softmax: bool) -> SampleList:
+    whole = folder
+    if role != "images":
+        folder = labels_of(folder, role)
     listing = list_files(folder, holds=role)
     paths, others = _volumes(listing.files)
     if not paths:
@@ -478,8 +479,10 @@ def _in_folder(folder: Path, role: str, pattern: str | None, softmax: bool) -> S
         "links out of the folder were not followed": listing.left,
         "folders could not be read": listing.closed,
     }
-    notes = tuple(f"{folder}: {n} {what}" for what, n in counts.items() if n)
-    return SampleList(str(folder), files, notes)
+    notes = [f"{folder}: {n} {what}" for what, n in counts.items() if n]
+    if folder != whole:
+        notes.insert(0, f"labels are those in {folder.name}")
+    return SampleList(str(folder), files, tuple(notes))
 
 
 def _volumes(files: Mapping[str, str]) -> tuple[dict[str, str], int]:
