@@ -373,11 +373,11 @@ def _read_alone(path: PathName, options: Options) -> list[tuple[InputFile, str, 
                 raise
             continue
         # Some readers set every box of other dimensions aside, each as a broken record.
-        is_other = [
-            not len(part.delivery) and {problem.rule for problem in part.problems} == {"box-shape"}
-            for _, _, _, part in models
-        ]
-        if dimensions == 3 or not any(is_other):
+        is_other = False
+        for _, _, _, part in models:
+            rules = {problem.rule for problem in part.problems}
+            is_other |= not len(part.delivery) and rules == {"box-shape"}
+        if dimensions == 3 or not is_other:
             return models
     raise AssertionError("unreachable: the loop returns or raises")
 

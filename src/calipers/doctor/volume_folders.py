@@ -247,8 +247,12 @@ def _with_predicted_labels(inputs: Inputs) -> Inputs:
     for folder in folders:
         names = list_samples(folder, "references", inputs.reading.get("reference_pattern")).files
         # Names of the predictions may have an ending of their own, which is told later.
-        shared[folder] = sum(any(name in other for other in predicted) for name in names)
+        shared[folder] = sum(_is_part(name, predicted) for name in names)
     return replace(inputs, references=max(folders, key=lambda folder: shared[folder]))
+
+
+def _is_part(name: str, names: set[str]) -> bool:
+    return name in names or any(name in other for other in names)
 
 
 def _check_swapped(

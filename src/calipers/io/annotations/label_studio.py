@@ -87,15 +87,15 @@ class LabelStudioReader(Reader):
         rows = AnnotationList(file, options)
         images: list[AnnotatedImage] = []
         tasks = list(_tasks(file))
-        answered = [task for task in tasks if task.annotations()]
-        has_readers = any(len(task.annotations()) > 1 for task in answered)
-        for image, task in enumerate(answered):
+        answers = [task for task in tasks if task.annotations()]
+        has_readers = any(len(task.annotations()) > 1 for task in answers)
+        for image, task in enumerate(answers):
             width, height = task.enter(rows, image, task.annotations(), by_reader=has_readers)
             images.append(AnnotatedImage(task.name, width, height, task.name))
-        if len(answered) < len(tasks):
-            rows.notes.append(f"{len(tasks) - len(answered)} tasks without annotation are left out")
+        if len(answers) < len(tasks):
+            rows.notes.append(f"{len(tasks) - len(answers)} tasks without annotation are left out")
         references = rows.references(self.name, images)
-        return replace(references, readings=_readings(answered)) if has_readers else references
+        return replace(references, readings=_readings(answers)) if has_readers else references
 
     def predictions(
         self, file: InputFile, index: ReferenceIndex, options: Options
