@@ -233,6 +233,15 @@ def torchvision(folder: Path) -> Names:
     return "refs.csv", "m.json"
 
 
+@folder_of("detectron2")
+def detectron2(folder: Path) -> Names:
+    coco(folder)
+    box = {"category_id": 0, "bbox": [11, 10, 20, 20], "score": 0.9}
+    entries = [{"image_id": 1, "instances": [box]}, {"image_id": 2, "instances": []}]
+    put(folder, {"instances_predictions.json": json.dumps(entries)})
+    return "instances.json", "instances_predictions.json"
+
+
 @folder_of("dicom-sr")
 def dicom_sr(folder: Path) -> Names:
     pytest.importorskip("highdicom")

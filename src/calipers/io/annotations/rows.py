@@ -92,6 +92,8 @@ class AnnotationList:
     problems: list[Problem] = field(default_factory=list)
     refused_places: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+    # Files of a folder that were read although the hash of the folder leaves their contents out.
+    further_files: list[str] = field(default_factory=list)
 
     def add(
         self,
@@ -201,8 +203,12 @@ class AnnotationList:
             self.notes += drawing.notes()
             masks = drawing.masks() if drawing.present else None
             delivery = replace(delivery, masks=masks)
+        contents = None
+        if self.further_files and isinstance(self.file, InputFolder):
+            contents = self.file.contents_with(self.further_files)
+        n_refused = len(self.refused_places)
         return ObjectPart(
-            delivery, source, findings, self.problems, self.notes, len(self.refused_places)
+            delivery, source, findings, self.problems, self.notes, n_refused, contents
         )
 
     def _unknown(
