@@ -340,6 +340,8 @@ class FileIntake:
     notes: tuple[str, ...] = ()
     # samples without a map of the model, which count as empty; None where no file can be missing
     assumed_empty: int | None = None
+    # the choices by which it was read, defaults included, such as the box format; plain JSON values
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # A bug of a reader, never a fault of the input: no record may be lost without a word.
@@ -362,6 +364,7 @@ class FileIntake:
             **assumed,
             "quarantined": dict(self.quarantined),
             "notes": list(self.notes),
+            **({"reading": dict(self.reading)} if self.reading else {}),
         }
 
 

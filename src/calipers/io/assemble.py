@@ -86,7 +86,8 @@ def assemble(
             delivery, file.readings, sizes, options.readers, options.reader_overlap
         )
         notes += reader_notes
-    files = [_intake(input_file, "references", file.format, file.part, account, n_used, notes)]
+    intake = _intake(input_file, "references", file.format, file.part, account, n_used, notes)
+    files = [replace(intake, reading=options.record("references", account.box_format))]
     formats = [account.box_format]
     quarantine = account.quarantine
     table = as_references(_with_flags(delivery), sizes)
@@ -100,11 +101,10 @@ def assemble(
         _check_loss(part, account, len(delivery), f"predictions of {model}", options)
         formats.append(account.box_format)
         notes = [*account.notes, *prediction_notes(delivery, sizes)]
-        files.append(
-            _intake(
-                input_file, f"predictions of {model}", kind, part, account, len(delivery), notes
-            )
+        intake = _intake(
+            input_file, f"predictions of {model}", kind, part, account, len(delivery), notes
         )
+        files.append(replace(intake, reading=options.record("predictions", account.box_format)))
         quarantine += account.quarantine
         # The columns of one model are large: they go before those of the next one are read, and
         # nobody else needs the boxes, so that these need no copy.

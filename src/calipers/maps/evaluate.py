@@ -565,8 +565,7 @@ class GivenSamples:
         ``names`` are the samples that were used, ``notes`` those of every model.
         """
         if hasattr(self.entries, "intake"):
-            account: Intake = self.entries.intake(names, notes)
-            return account
+            return self._with_choices(self.entries.intake(names, notes))
         number = len(names)
         aside = {"tuning": len(self.left_out)} if self.left_out else {}
         counts = (number + len(self.left_out), number, aside)
@@ -574,7 +573,28 @@ class GivenSamples:
         for model, notes_of_model in notes.items():
             role = f"predictions of {model}"
             files.append(FileIntake("<arrays>", role, "arrays", *counts, notes=notes_of_model))
-        return Intake(tuple(files))
+        return self._with_choices(Intake(tuple(files)))
+
+    def _with_choices(self, account: Intake) -> Intake:
+        """Return the account with what values mean, in references and for every model."""
+        of_files = dict(getattr(self.entries, "reading", {}))
+        labels = self.labels if isinstance(self.labels, str) else list(map(int, self.labels))
+        files = []
+        for file in account.files:
+            model = file.role.removeprefix("predictions of ")
+            choices: dict[str, Any] = {}
+            if file.role == "references":
+                choices = {"labels": labels, **of_files}
+            elif model != file.role:
+                normalise = self.normalise
+                if not isinstance(normalise, str):
+                    normalise = normalise.get(model, "none")
+                kind = "maps" if self.predicted is None else "labels"
+                if self.predicted_instances:
+                    kind = "instances"
+                choices = {"predictions": kind, "normalise": normalise, **of_files}
+            files.append(replace(file, reading=choices))
+        return replace(account, files=tuple(files))
 
 
 class _Meaning(NamedTuple):

@@ -197,7 +197,17 @@ def pair(
     if number is not None and int(number) < 0:
         raise UsageError(f"channels count from 0, got {number}")
     options = _Options(member, resize, limits, segment, None if number is None else int(number))
-    return _open_all(names, reference_files, map_files, image_files, options, notes)
+    pairing = _open_all(names, reference_files, map_files, image_files, options, notes)
+    reading = {
+        "pattern": pattern if pattern is None or isinstance(pattern, str) else dict(pattern),
+        "reference_pattern": reference_pattern,
+        "missing": missing,
+        "resize": resize,
+        "channel": options.channel,
+        "segment": segment,
+        "member": member,
+    }
+    return replace(pairing, reading=reading)
 
 
 def _path(name: PathName) -> Path:
