@@ -141,6 +141,12 @@ def test_an_interruption_is_json_too(calipers, files, monkeypatch):
     assert {"kind": "interrupted", "exit": 130}.items() <= said.json["error"].items()
 
 
+def test_another_name_of_a_verb_leads_to_it(calipers):
+    said = calipers("rank", "results")
+    assert (said.code, "calipers compare ranks models" in said.err) == (2, True)
+    assert "train" not in said.err
+
+
 def test_many_problems_are_listed_with_one_hint(calipers, files):
     said = calipers("evaluate", files.references, files.ours, "--box-format", "xyxy")
     assert said.code == 2
