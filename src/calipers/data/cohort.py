@@ -315,6 +315,20 @@ class Intake:
             total += sum(file.quarantined.values())
         return total
 
+    def with_reading(self, choices: Mapping[str, Any]) -> Intake:
+        """Return the accounts with the choices by which references and models were read; a choice
+        by model is that of its own file.
+        """
+        files = []
+        for file in self.files:
+            own_choices = dict(choices)
+            for name, value in choices.items():
+                if isinstance(value, Mapping):
+                    own_choices[name] = value.get(file.role.removeprefix("predictions of "))
+            is_object_file = file.role.startswith(("references", "predictions of "))
+            files.append(replace(file, reading=own_choices if is_object_file else {}))
+        return replace(self, files=tuple(files))
+
     def merge(self, others: Sequence[Intake]) -> Intake:
         """Return the account of this cohort and others together."""
         files = list(self.files)

@@ -579,22 +579,9 @@ class GivenSamples:
         """Return the account with what values mean, in references and for every model."""
         of_files = dict(getattr(self.entries, "reading", {}))
         labels = self.labels if isinstance(self.labels, str) else list(map(int, self.labels))
-        files = []
-        for file in account.files:
-            model = file.role.removeprefix("predictions of ")
-            choices: dict[str, Any] = {}
-            if file.role == "references":
-                choices = {"labels": labels, **of_files}
-            elif model != file.role:
-                normalise = self.normalise
-                if not isinstance(normalise, str):
-                    normalise = normalise.get(model, "none")
-                kind = "maps" if self.predicted is None else "labels"
-                if self.predicted_instances:
-                    kind = "instances"
-                choices = {"predictions": kind, "normalise": normalise, **of_files}
-            files.append(replace(file, reading=choices))
-        return replace(account, files=tuple(files))
+        kind = "maps" if self.predicted is None else "labels"
+        of_files["predictions"] = "instances" if self.predicted_instances else kind
+        return account.with_reading({**of_files, "labels": labels, "normalise": self.normalise})
 
 
 class _Meaning(NamedTuple):

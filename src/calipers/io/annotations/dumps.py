@@ -158,7 +158,8 @@ class Detectron2Reader(Reader):
         from calipers.io.coco.walk import read_value
 
         rows, names = AnnotationList(file, options), ImageNames(index)
-        for k, entry in enumerate(read_value(file)):
+        document = read_value(file)
+        for k, entry in enumerate(document if isinstance(document, list) else [document]):
             records = entry.get("instances") if isinstance(entry, dict) else None
             key = entry.get("image_id") if isinstance(entry, dict) else None
             if not isinstance(records, list) or not isinstance(key, str | int):
@@ -168,7 +169,7 @@ class Detectron2Reader(Reader):
             for n, record in enumerate(records):
                 place = RecordPlace(f"/{k}/instances/{n}", str(record)[:2000])
                 score, label = _number(record, "score"), _number(record, "category_id")
-                box = record.get("bbox") if isinstance(record, dict) else None
+                box: Any = record.get("bbox") if isinstance(record, dict) else None
                 sides = [float(side) for side in box if is_number(side)] if _is_box(box) else []
                 if len(sides) != 4 or score is None or label is None or not label.is_integer():
                     expected = "bbox with four numbers, category_id and score"
