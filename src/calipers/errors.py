@@ -153,7 +153,7 @@ class InputProblems(InputError):
             # Beyond the first hundred it is not known which kinds there are, unless there is one.
             count = self.total if len(kinds) == 1 else len(members)
             times = "once" if count == 1 else f"{count} times"
-            lines.append(f"  {rule}, {times}: expected {expected}")
+            lines.append(f"  {times}: expected {expected} [{rule}]")
             if hint:
                 lines.append(f"    hint: {hint}")
             examples = members[: self.EXAMPLES]

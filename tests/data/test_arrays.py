@@ -255,7 +255,8 @@ def test_many_problems_of_a_kind_are_counted() -> None:
         build([bad])
     assert caught.value.total == 250
     assert len(caught.value.problems) == 100
-    assert "zero-area, 250 times: expected" in str(caught.value)
+    assert "\n  250 times: expected" in str(caught.value)
+    assert "[zero-area]" in str(caught.value)
     assert "and 245 more" in str(caught.value)
 
 
