@@ -57,6 +57,26 @@ CVAT = """<?xml version="1.0" encoding="utf-8"?>
 </annotations>
 """
 
+# "CVAT for video 1.1": every second frame of a video, from frame 10 on.
+CVAT_VIDEO = """<?xml version="1.0" encoding="utf-8"?>
+<annotations>
+  <version>1.1</version>
+  <meta><task><id>5</id><name>colon 7</name><size>4</size><mode>interpolation</mode>
+    <start_frame>10</start_frame><stop_frame>17</stop_frame><frame_filter>step=2</frame_filter>
+    <labels><label><name>polyp</name></label></labels>
+    <original_size><width>64</width><height>48</height></original_size></task></meta>
+  <track id="0" label="polyp" source="manual">
+    <box frame="10" keyframe="1" outside="0" occluded="0" xtl="1" ytl="2" xbr="11" ybr="12"></box>
+    <box frame="12" keyframe="0" outside="0" occluded="0" xtl="3" ytl="2" xbr="13" ybr="12"></box>
+    <box frame="14" keyframe="1" outside="1" occluded="0" xtl="5" ytl="2" xbr="15" ybr="12"></box>
+  </track>
+  <track id="1" label="polyp" source="manual">
+    <mask frame="10" keyframe="1" outside="0" rle="1, 2, 1, 2" left="4" top="3" width="3"
+          height="2"></mask>
+  </track>
+</annotations>
+"""
+
 
 def labelme(*shapes: Mapping[str, Any], **others: Any) -> str:
     """A LabelMe document of an image of 100 x 80 pixels."""

@@ -343,6 +343,18 @@ def test_only_verbs_that_ship_are_named(file: Path) -> None:
     assert named <= set(VERBS)
 
 
+def test_every_format_is_named_where_formats_are_chosen(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["evaluate", "--help"]) == 0
+    help_text = re.sub(r"-\s+", "-", capsys.readouterr().out)  # names that a line break cuts
+    texts = {"--help": re.split(r"[^a-z0-9-]+", help_text)}
+    for page in ("reference/command-line.md", "how-to/formats.md"):
+        texts[page] = re.findall(r"`([a-z0-9-]+)`", (ROOT / "docs" / page).read_text())
+    for place, words in texts.items():
+        assert not set(registry.FORMATS) - set(words), place
+
+
 def test_reference_of_the_command_line_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
     for verb in VERBS:

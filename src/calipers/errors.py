@@ -81,12 +81,17 @@ class InputError(CalipersError, ValueError):
 
     def describe(self) -> str:
         """Return the message: place, expectation, what came, rule, hint."""
+        value = f", got {self.value}" if self.value else ""
+        hint = f"\n  hint: {self.hint}" if self.hint else ""
+        return f"{self.place}: expected {self.expected}{value} [{self.rule}]{hint}"
+
+    @property
+    def place(self) -> str:
+        """The file, the location in it, and the field."""
         place = self.file + (f", {self.location}" if self.location else "")
         if self.field and self.field not in self.location:
             place += f" ({self.field})"
-        value = f", got {self.value}" if self.value else ""
-        hint = f"\n  hint: {self.hint}" if self.hint else ""
-        return f"{place}: expected {self.expected}{value} [{self.rule}]{hint}"
+        return place
 
     def as_dict(self) -> dict[str, str]:
         """Return the facts for JSON output."""
@@ -110,13 +115,21 @@ class InputError(CalipersError, ValueError):
 
 
 class InputProblems(InputError):
-    """Several problems of one input; the message lists the first hundred of them."""
+    """Several problems of one input; the message counts those of each kind.
+
+    ``problems`` are the first hundred of ``total``. ``of_records`` says that all of them are broken
+    records, which lenient reading sets aside.
+    """
 
     SHOWN = 100
+    EXAMPLES = 5  # of one kind
 
-    def __init__(self, problems: Sequence[InputError], total: int | None = None) -> None:
+    def __init__(
+        self, problems: Sequence[InputError], total: int | None = None, of_records: bool = False
+    ) -> None:
         self.problems = tuple(problems)
         self.total = len(problems) if total is None else total
+        self.of_records = of_records
         first = self.problems[0]
         super().__init__(
             first.expected,
@@ -129,25 +142,46 @@ class InputProblems(InputError):
         # The text, as it was shortened before: a second time would quote the quotes.
         self.value = first.value
 
-    def __str__(self) -> str:
-        first = self.problems[: self.SHOWN]
+    def lines(self) -> list[str]:
+        """Return the message line by line: of every kind its count, the hint, then examples."""
+        kinds: dict[tuple[str, str, str], list[InputError]] = {}
+        listed = self.problems[: self.SHOWN]
+        for problem in listed:
+            kinds.setdefault((problem.rule, problem.expected, problem.hint), []).append(problem)
         lines = [f"{self.total} problems; nothing was evaluated."]
-        lines += [problem.describe() for problem in first]
-        if self.total > len(first):
-            lines.append(f"... and {self.total - len(first)} more")
-        return "\n".join(lines)
+        for (rule, expected, hint), members in kinds.items():
+            # Beyond the first hundred it is not known which kinds there are, unless there is one.
+            count = self.total if len(kinds) == 1 else len(members)
+            times = "once" if count == 1 else f"{count} times"
+            lines.append(f"  {times}: expected {expected} [{rule}]")
+            if hint:
+                lines.append(f"    hint: {hint}")
+            examples = members[: self.EXAMPLES]
+            for problem in examples:
+                value = f": {problem.value}" if problem.value else ""
+                lines.append(f"    {problem.place}{value}")
+            if count > len(examples):
+                lines.append(f"    ... and {count - len(examples)} more")
+        if len(kinds) > 1 and self.total > len(listed):
+            lines.append(f"  ... and {self.total - len(listed)} more problems")
+        return lines
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
     def __reduce__(self) -> tuple[object, ...]:
-        return InputProblems, (self.problems, self.total)
+        return InputProblems, (self.problems, self.total, self.of_records)
 
 
-def raise_problems(problems: Sequence[InputError], total: int | None = None) -> None:
+def raise_problems(
+    problems: Sequence[InputError], total: int | None = None, *, of_records: bool = False
+) -> None:
     """Raise nothing, the one problem, or all of them together."""
     total = len(problems) if total is None else total
     if total == 1:
         raise problems[0]
     if problems:
-        raise InputProblems(problems, total)
+        raise InputProblems(problems, total, of_records)
 
 
 def shorten(value: object) -> str:

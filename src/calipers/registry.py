@@ -107,6 +107,7 @@ FORMATS: Mapping[str, str] = {
     "nndetection": "calipers.io.volumes.nndetection:NnDetectionReader",
     "ultralytics": "calipers.io.annotations.dumps:UltralyticsReader",
     "torchvision": "calipers.io.annotations.dumps:TorchvisionReader",
+    "detectron2": "calipers.io.annotations.dumps:Detectron2Reader",
     "grand-challenge": "calipers.io.lists.grand_challenge:GrandChallengeReader",
     "coco": "calipers.io.coco.plugin:CocoReader",
     "vindr": "calipers.io.lists.vindr:VindrReader",
@@ -140,6 +141,7 @@ MARKS: Mapping[str, tuple[bytes, ...]] = {
     "nndetection": (),
     "ultralytics": (b'"box"',),
     "torchvision": (b'"boxes"',),
+    "detectron2": (b'"instances"',),
     "grand-challenge": (b"Multiple 2D bounding boxes", b'"outputs"'),
 }
 

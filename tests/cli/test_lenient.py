@@ -32,6 +32,8 @@ def test_lenient_accounts_for_every_record(calipers, files, broken, tmp_path):
     assert said.code == 0
     account = said.json["cohort"]["files"][1]
     assert (account["read"], account["used"]) == (7, 4)
+    reading = json.loads((out / "run.json").read_text())["inputs"][1]["reading"]
+    assert {"box_format": "xywh", "lenient": True, "outside": "keep"}.items() <= reading.items()
     assert account["quarantined"] == {"score-range": 1, "neg-size": 1, "unknown-image": 1}
     lines = [json.loads(line) for line in (out / "quarantine.jsonl").read_text().splitlines()]
     assert all(list(line) == ["file", "location", "rule", "record"] for line in lines)

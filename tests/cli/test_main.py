@@ -164,6 +164,12 @@ def test_an_interruption_is_json_too(calipers, files, monkeypatch):
     assert {"kind": "interrupted", "exit": 130}.items() <= said.json["error"].items()
 
 
+def test_another_name_of_a_verb_leads_to_it(calipers):
+    said = calipers("rank", "results")
+    assert (said.code, "calipers compare ranks models" in said.err) == (2, True)
+    assert "train" not in said.err
+
+
 def test_many_problems_are_listed_with_one_hint(calipers, files):
     said = calipers("evaluate", files.references, files.ours, "--box-format", "xyxy")
     assert said.code == 2
@@ -173,13 +179,44 @@ def test_many_problems_are_listed_with_one_hint(calipers, files):
     assert "--lenient" in said.err
 
 
-def test_many_problems_are_listed_up_to_a_hundred(calipers, files):
+def test_many_problems_are_counted_and_a_hundred_are_in_json(calipers, files):
     records = [{"image_id": 1, "category_id": 1, "bbox": [1, 1, -1, 1], "score": 0.5}] * 130
     broken = files.write("broken.json", records)
     said = calipers("evaluate", files.references, broken, "--json")
     error = said.json["error"]
     assert (error["kind"], error["total"], len(error["problems"])) == ("neg-size", 130, 100)
-    assert "... and 30 more" in calipers("evaluate", files.references, broken).err
+    text = calipers("evaluate", files.references, broken).err
+    assert "\n  130 times: expected sides that are not negative [neg-size]\n" in text
+    assert "... and 125 more" in text
+    lines = text.splitlines()
+    assert len([line for line in lines if "broken.json, /" in line]) == 5
+    # the hint first, then examples
+    assert [line.partition(":")[0].strip() for line in lines[1:3]] == [
+        "130 times",
+        "hint",
+    ]
+
+
+def test_every_kind_of_problem_has_its_hint_and_five_examples(calipers, files):
+    record = {"image_id": 1, "category_id": 1, "bbox": [1, 1, 5, 5], "score": 0.5}
+    several = [{**record, "image_id": 99}] * 7 + [{**record, "bbox": [1, 1, -1, 1]}, record]
+    broken = files.write("broken.json", several)
+    lines = calipers("evaluate", files.references, broken).err.splitlines()
+    assert lines[0] == "error: 8 problems; nothing was evaluated."
+    assert "  7 times: expected an image of the references [unknown-image]" in lines
+    assert "  once: expected sides that are not negative [neg-size]" in lines
+    assert "    ... and 2 more" in lines
+    assert "--lenient" in lines[-1]
+
+
+def test_no_option_is_proposed_that_does_not_help(calipers, files, tmp_path):
+    from PIL import Image
+
+    for name in ("a.jpg", "b.jpg"):
+        Image.new("L", (8, 8)).save(tmp_path / name)
+    text = calipers("evaluate", tmp_path, files.ours).err
+    assert "2 times: expected labels without losses [lossy]" in text
+    assert "--lenient" not in text
 
 
 @pytest.mark.parametrize(

@@ -357,6 +357,8 @@ def test_maps_that_are_assumed_to_be_empty_are_a_number_of_their_own(
         accounts = document[place]["files"] if place == "cohort" else document[place]
         counts = [(a["read"], a["used"], a.get("assumed_empty")) for a in accounts]
         assert counts == [(6, 6, None), (5, 5, 1), (6, 6, 0)]
+        assert {account["reading"]["missing"] for account in accounts} == {"empty"}
+        assert [account["reading"].get("normalise") for account in accounts[1:]] == ["none"] * 2
     page = (out / "report.html").read_text()
     assert "assumed empty" in page
     assert calipers("verify", out).code == 0

@@ -249,12 +249,15 @@ def test_several_problems_are_told_together() -> None:
     assert "references[1]['boxes'][2]" in str(caught.value)
 
 
-def test_only_the_first_hundred_problems_are_listed() -> None:
+def test_many_problems_of_a_kind_are_counted() -> None:
     bad = {"boxes": [[1, 2, 1, 6]] * 250, "labels": [0] * 250}
     with pytest.raises(InputProblems) as caught:
         build([bad])
     assert caught.value.total == 250
-    assert "and 150 more" in str(caught.value)
+    assert len(caught.value.problems) == 100
+    assert "\n  250 times: expected" in str(caught.value)
+    assert "[zero-area]" in str(caught.value)
+    assert "and 245 more" in str(caught.value)
 
 
 def test_what_is_given_and_not_used_is_said() -> None:

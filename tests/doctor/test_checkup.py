@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import list_cases as lists
+from annotation_cases import RECTANGLE, picture, put, region, task
 from calipers.cli.main import run
 from calipers.doctor import checkup
 from calipers.doctor.checkup import check_files
@@ -286,3 +288,79 @@ def test_findings_are_stable_json(folder, capsys) -> Any:
     ]
     assert (finding["code"], finding["count"]) == ("class-names", 751)
     assert "'NODULE' is 'nodule'" in finding["examples"]
+
+
+def yolo_splits(folder: Path) -> None:
+    """A data set with twelve images of training and six of validation, and predictions for six."""
+    for k in range(18):
+        split = "train" if k < 12 else "val"
+        line = f"0 {0.2 + 0.03 * k} 0.5 0.2 0.4"
+        picture(folder / "data" / "images" / split / f"{k}.png", 100, 80)
+        put(folder / "data" / "labels" / split, {f"{k}.txt": f"{line}\n"})
+        if split == "val":
+            put(folder / "run" / "labels", {f"{k}.txt": f"{line} 0.{k}\n"})
+    put(folder / "data", {"data.yaml": "names: [polyp]\n"})
+
+
+def test_the_split_that_was_predicted_is_evaluated(folder, capsys):
+    yolo_splits(folder)
+    result = check_files("data", {"run": "run/labels"})
+    assert [symptom.code for symptom in result.findings] == ["other-splits"]
+    assert (result.findings[0].count, result.findings[0].total) == (12, 18)
+    assert result.commands == ("calipers evaluate data/labels/val run=run/labels",)
+    assert not result.refused
+    code, out, _ = said(
+        capsys,
+        "evaluate",
+        "data/labels/val",
+        "run/labels",
+        "--no-ci",
+        "--metrics",
+        "AP50",
+        "--json",
+    )
+    assert (code, json.loads(out)["rows"][0]["value"]) == (0, pytest.approx(1.0))
+
+
+def test_a_weak_model_is_not_said_to_be_of_one_split(folder):
+    yolo_splits(folder)
+    for path in list((folder / "run" / "labels").iterdir())[1:]:
+        path.unlink()  # one image of six has a prediction: none of twelve may be chance
+    codes = [symptom.code for symptom in check_files("data", {"run": "run/labels"}).findings]
+    assert "other-splits" not in codes
+
+
+def test_a_challenge_is_judged_by_its_preset(folder):
+    put(folder, {"labels.csv": lists.RSNA, "submission.csv": lists.RSNA_SUBMISSION})
+    (command,) = check_files("labels.csv", {"submission": "submission.csv"}).commands
+    assert command == "calipers evaluate labels.csv submission.csv --preset rsna2018"
+
+
+def test_the_results_in_a_folder_of_a_tool_are_named(folder, capsys):
+    pair = sound_tables(folder)
+    put(folder / "inference", {"instances_predictions.pth": b"PK", "log.json": "{}"})
+    (folder / "preds.csv").rename(folder / "inference" / "preds.csv")
+    code, out, _ = said(capsys, "doctor", "refs.csv", "inference", "--json")
+    document = json.loads(out)
+    assert code == 2
+    assert [finding["code"] for finding in document["findings"]] == ["not-a-file"]
+    assert document["commands"] == ["calipers evaluate refs.csv inference=inference/preds.csv"]
+    assert len(pair.predictions) == 751
+
+
+def test_a_repair_never_replaces_another(folder):
+    pair = tables(*demo(), folder)
+    pair.each("image", lambda name: f"{name}.png")
+    saved_tables(pair, folder)
+    assert "--repair repaired.csv" in check_files("refs.csv", {"preds": "preds.csv"}).commands[0]
+    put(folder, {"repaired.csv": "mine", "repaired-2.csv": "mine too"})
+    first, second = check_files("refs.csv", {"preds": "preds.csv"}).commands
+    assert first.endswith("--repair repaired-3.csv")
+    assert second.endswith("preds=repaired-3.csv")
+
+
+def test_readers_that_no_rule_can_settle_are_an_error(folder, capsys):
+    annotation = {"completed_by": 1, "result": [region("polyp", RECTANGLE)]}
+    put(folder, {"a.json": json.dumps([task("a.png", [], annotations=[annotation] * 2)])})
+    code, _, err = said(capsys, "doctor", "a.json")
+    assert (code, "several-readers" in err) == (2, True)

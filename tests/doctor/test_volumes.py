@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -178,6 +179,11 @@ def above_one(folder):
     return pair_of(folder, {name: 5 * scores for name, scores in maps(labels()).items()})
 
 
+@planted("score-range", "--normalise odds")
+def far_above_one(folder):
+    return pair_of(folder, {name: 12 * scores for name, scores in maps(labels()).items()})
+
+
 @planted("score-range", "-")
 def percentages(folder):
     return pair_of(folder, {name: 100 * scores for name, scores in maps(labels()).items()})
@@ -205,7 +211,7 @@ def interpolated_labels(folder):
     return put(folder / "refs", soft), put(folder / "preds", maps(labels()))
 
 
-@planted("files-swapped", "-")
+@planted("files-swapped", "maps")
 def wrong_order(folder):
     return put(folder / "refs", maps(labels())), put(folder / "preds", labels())
 
@@ -247,6 +253,47 @@ def test_values_of_labels_are_a_warning_with_a_command(tmp_path) -> None:
     assert codes(checkup, "warning") == {"label-values"}
     (command,) = checkup.commands
     assert "--labels nonzero" in command
+    assert run([*shlex.split(command)[1:], "--no-ci", "-q"]) == 0
+
+
+def softmax_of_classes(folder: Path, volumes: Arrays) -> Path:
+    """Write a channel for the background and for each of two classes, as nnU-Net does."""
+    folder.mkdir()
+    for name, volume in volumes.items():
+        shares = [np.where(volume == k, 0.8, 0.1).astype(np.float32) for k in range(3)]
+        np.savez(folder / f"{name}.npz", probabilities=np.stack(shares))
+    return folder
+
+
+def test_every_class_of_a_softmax_is_compared_with_its_channel(tmp_path, capsys) -> None:
+    volumes = labels(values=2)
+    preds = softmax_of_classes(tmp_path / "preds", volumes)
+    checkup = checked(put(tmp_path / "refs", volumes), preds)
+    assert codes(checkup) == {"channels"}
+    ends = [command.partition("preds ")[2] for command in checkup.commands]
+    assert ends == ["--channel 1 --mask-values 1", "--channel 2 --mask-values 2"]
+    for command in checkup.commands:
+        capsys.readouterr()
+        words = shlex.split(command)[1:]
+        assert run([*words, "--no-ci", "-q", "--metrics", "AP/dataset", "--json"]) == 0
+        (row,) = json.loads(capsys.readouterr().out)["rows"]
+        assert row["value"] == 1.0
+
+
+def test_of_a_whole_data_set_the_labels_are_those_that_were_predicted(tmp_path) -> None:
+    place = tmp_path / "Dataset001_X"
+    place.mkdir()
+    (place / "dataset.json").write_text('{"labels": {"background": 0, "tumour": 1}}')
+    put(place / "labelsTs", labels())
+    put(place / "imagesTs", {f"{name}_0000": scores for name, scores in maps(labels()).items()})
+    preds = put(tmp_path / "preds", labels())
+    (command,) = checked(place, preds).commands
+    assert f"{place}/labelsTs {preds}" in command
+    scores = put(tmp_path / "scores", maps(labels()))
+    assert run(["maps", str(place), str(scores), "--no-ci", "-q"]) == 0
+    put(place / "labelsTr", {f"train_{name}": volume for name, volume in labels().items()})
+    (command,) = checked(place, preds).commands
+    assert f"{place}/labelsTs {preds}" in command
     assert run([*shlex.split(command)[1:], "--no-ci", "-q"]) == 0
 
 

@@ -24,6 +24,8 @@ REFERENCES = "image,class,x0,y0,x1,y1,width,height\na,polyp,10,20,30,40,100,80\n
 ULTRALYTICS = """[{"name": "polyp", "class": 0, "confidence": 0.91,
  "box": {"x1": 11.0, "y1": 20.5, "x2": 30.0, "y2": 41.0}}]"""
 TORCHVISION = '{"a": {"boxes": [[11, 20.5, 30, 41]], "labels": [0], "scores": [0.91]}}'
+DETECTRON2 = """[{"image_id": "a", "instances": [{"image_id": "a", "category_id": 0,
+ "bbox": [11.0, 20.5, 19.0, 20.5], "score": 0.91}]}]"""
 BOXES = '{"1": {"score": 0.9, "label": 0, "box": [0, 1, 4, 6, 0, 4]}}'
 INSTANCES = '{"instances": {"1": 0, "2": 1}}'
 SCORES = "image,label,score\nc,1,0.9\nc,2,0.4\n"
@@ -83,6 +85,8 @@ def dumps(folder: Path) -> Iterator[Target]:
     yield Target("ultralytics", of_json_text(ULTRALYTICS), run, judge)
     run = read("t.json", table, "r.csv", "t.json")
     yield Target("torchvision", of_json_text(TORCHVISION), run, judge)
+    run = read("d.json", table, "r.csv", "d.json")
+    yield Target("detectron2", of_json_text(DETECTRON2), run, judge)
     sidecar = {"refs/c.json": INSTANCES}
     run = read("refs/c.json", {}, "refs", format="nndetection")
     yield Target("nndetection", of_json_text(INSTANCES), run, judge)

@@ -74,6 +74,7 @@ NAMES = (
     "readers",
     "ultralytics",
     "torchvision",
+    "detectron2",
     "nndetection",
     "nndetection boxes",
     "scores of labels",
@@ -93,6 +94,7 @@ FEWER = {
     "lidc": 5,
     "ultralytics": 10,
     "torchvision": 10,
+    "detectron2": 10,
     "saved run.json": 10,
     "saved evaluation.json": 4,
     # Two extensions of one reader share its thousand inputs.

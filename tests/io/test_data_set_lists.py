@@ -180,6 +180,23 @@ def test_boxes_of_several_classes_need_a_name(tmp_path):
     assert refused.value.location == "/0/outputs/0/value/boxes/0"
 
 
+def test_a_siim_submission_has_masks_and_no_scores(tmp_path):
+    other = "1.2.276.0.7230010.3.9,5 1\n"
+    rows = cases.SIIM.splitlines(keepends=True)
+    refs, dets, strange = put(
+        tmp_path, r_csv=cases.SIIM, d_csv="".join(rows[:3]), s_csv=rows[0] + rows[1] + other
+    )
+    cohort = read(refs, dets)
+    first = cohort.references.boxes.tolist()[0]
+    assert cohort.models["d"].boxes.tolist() == [first]
+    assert cohort.models["d"].masks is not None
+    assert cohort.models["d"].masks.voxels.tolist() == [5]
+    with pytest.raises(InputError) as error:
+        read(refs, strange)
+    assert (error.value.rule, error.value.location) == ("unknown-image", "3:2")
+    assert sum(read(refs, strange, lenient=True).intake.files[1].quarantined.values()) == 1
+
+
 def test_siim(tmp_path):
     [refs] = put(tmp_path, r_csv=cases.SIIM)
     cohort = read(refs)

@@ -322,6 +322,7 @@ MARKED_FILES = {
     "label-studio": b'[{"data": {"image": "a"}, "annotations": []}]',
     "ultralytics": b'[{"name": "a", "class": 0, "box": {"x1": 0}}]',
     "torchvision": b'{"a": {"boxes": [], "labels": [], "scores": []}}',
+    "detectron2": b'[{"image_id": 1, "instances": []}]',
     "grand-challenge": b'[{"inputs": [], "outputs": []}]',
 }
 

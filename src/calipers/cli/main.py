@@ -107,6 +107,14 @@ VERBS = {
 }
 
 
+# What users look for under another name, and the words that do it.
+SYNONYMS = {
+    "rank": "calipers compare ranks models, also those of saved results: --rank METRIC",
+    "read": "calipers doctor shows how files are read",
+    "validate": "calipers doctor checks files, and calipers verify a saved result",
+}
+
+
 class Verbs(click.Group):
     """A group that imports a verb only when it is used, so that --help is instant."""
 
@@ -127,7 +135,8 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb; an unknown one gets the nearest name."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise click.UsageError(f"no verb {args[0]!r}; {did_you_mean(args[0], VERBS)}")
+            hint = SYNONYMS.get(args[0]) or did_you_mean(args[0], VERBS)
+            raise click.UsageError(f"no verb {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

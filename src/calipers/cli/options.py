@@ -250,10 +250,10 @@ def reading_options(function: F) -> F:
             "--format",
             "format_",
             metavar="NAME",
-            help="coco, csv, cvat, deeplesion, dicom-sr, grand-challenge, label-studio, "
-            "label-volumes, labelme, lard, lidc, luna16, nih, nndetection, node21, openimages, "
-            "parquet, polypgen, rsna, siim, torchvision, ultralytics, vindr, voc, voc-results, "
-            "yolo, or a format of another package. Default: detected.",
+            help="coco, csv, cvat, deeplesion, detectron2, dicom-sr, grand-challenge, "
+            "label-studio, label-volumes, labelme, lard, lidc, luna16, nih, nndetection, node21, "
+            "openimages, parquet, polypgen, rsna, siim, torchvision, ultralytics, vindr, voc, "
+            "voc-results, yolo, or a format of another package. Default: detected.",
         ),
         click.option("--box-format", metavar="NAME[,NAME]", help=formats),
         click.option("--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns),

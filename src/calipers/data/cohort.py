@@ -315,6 +315,20 @@ class Intake:
             total += sum(file.quarantined.values())
         return total
 
+    def with_reading(self, choices: Mapping[str, Any]) -> Intake:
+        """Return the accounts with the choices by which references and models were read; a choice
+        by model is that of its own file.
+        """
+        files = []
+        for file in self.files:
+            own_choices = dict(choices)
+            for name, value in choices.items():
+                if isinstance(value, Mapping):
+                    own_choices[name] = value.get(file.role.removeprefix("predictions of "))
+            is_object_file = file.role.startswith(("references", "predictions of "))
+            files.append(replace(file, reading=own_choices if is_object_file else {}))
+        return replace(self, files=tuple(files))
+
     def merge(self, others: Sequence[Intake]) -> Intake:
         """Return the account of this cohort and others together."""
         files = list(self.files)
@@ -340,6 +354,8 @@ class FileIntake:
     notes: tuple[str, ...] = ()
     # samples without a map of the model, which count as empty; None where no file can be missing
     assumed_empty: int | None = None
+    # the choices by which it was read, defaults included, such as the box format; plain JSON values
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # A bug of a reader, never a fault of the input: no record may be lost without a word.
@@ -362,6 +378,7 @@ class FileIntake:
             **assumed,
             "quarantined": dict(self.quarantined),
             "notes": list(self.notes),
+            **({"reading": dict(self.reading)} if self.reading else {}),
         }
 
 

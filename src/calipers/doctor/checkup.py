@@ -27,6 +27,7 @@ from calipers.doctor.symptoms import (
     COHORT_CHECKS,
     EXPLAINS,
     MODEL_CHECKS,
+    OTHER_SPLITS,
     SUBMISSION_CHECKS,
     Case,
     ModelCheck,
@@ -46,14 +47,16 @@ from calipers.io.read import (
     pending_models,
     sniff,
 )
-from calipers.io.reader import ImageList, ObjectPart, Options, ReferenceIndex
-from calipers.io.source import InputFile
+from calipers.io.reader import ImageList, ObjectPart, Options, ReferenceIndex, reader_of
+from calipers.io.source import InputFile, InputFolder
 
 # Fields of findings on names that the references lack, by the column that they leave at -1.
 UNKNOWN = {"image": "image", "image_id": "image", "class": "label", "category_id": "label"}
 USUAL_READERS = "majority"  # the rule for several readers that a command proposes
 EXAMINED = 1 << 24  # bytes of a table without references, about 300,000 rows: a few seconds
 SENT_HERE = "; calipers doctor compares the names"
+RESULTS = (".json", ".csv", ".tsv", ".parquet")  # files in which tools write predictions
+MOST_RESULTS = 20  # of a folder that are tried
 UNKNOWN_RULES = ("unknown-image", "unknown-category", "id-type")
 
 
@@ -106,11 +109,31 @@ def check_files(
     try:
         opened, symptoms, inputs = _open(inputs)
     except InputError as error:
-        # The plainest of all mistakes: the files came in the wrong order.
-        if error.rule != "wrong-role" or len(predictions) != 1:
+        if error.rule != "wrong-role" or len(predictions) > 1:
             raise
+        # The beginning of some formats does not tell predictions from references.
+        if not predictions:
+            return check_submission(references, **reading)
+        # The plainest of all mistakes: the files came in the wrong order.
         return _check_swapped(inputs, error)
-    return _check_opened(opened, symptoms, inputs)
+    checkup = _check_opened(opened, symptoms, inputs)
+    folder = _split_folder(checkup, inputs)
+    if folder is None:
+        return checkup
+    # The command is for the split that was predicted, and what is said about it comes first.
+    rest = check_files(folder, predictions, groups, **reading)
+    splits = [symptom for symptom in checkup.findings if symptom.code == OTHER_SPLITS]
+    return replace(rest, findings=tuple(unexplained([*splits, *rest.findings])))
+
+
+def _split_folder(checkup: Checkup, inputs: Inputs) -> Path | None:
+    """Return the folder of the only split that predictions are for, if the references have it."""
+    splits = {s.examples[0] for s in checkup.findings if s.code == OTHER_SPLITS}
+    if len(splits) != 1:
+        return None
+    root, split = Path(fspath(inputs.references)), splits.pop()
+    places = (root / "labels" / split, root / split / "labels", root / split)
+    return next((place for place in places if place.is_dir()), None)
 
 
 def _check_swapped(inputs: Inputs, error: InputError) -> Checkup:
@@ -141,7 +164,8 @@ def _open(inputs: Inputs) -> tuple[OpenReferences, list[Symptom], Inputs]:
     try:
         opened = open_references(inputs.references, inputs.groups, inputs.options)
     except InputError as error:
-        if error.rule != "several-readers":
+        # A rule that the user chose, or that was tried already, did not help.
+        if error.rule != "several-readers" or inputs.options.readers is not None:
             raise
         # Which rule is right is a question of the study: the hint lists all, the command has one.
         symptom = refusal(error, fspath(inputs.references))
@@ -186,21 +210,28 @@ def _fitting_format(opened: OpenReferences) -> str | None:
 
 def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Inputs) -> Checkup:
     images, options = opened.file.images, inputs.options
+    inputs = replace(inputs, preset=reader_of(opened.file.format).preset)
     broken, _ = broken_records(opened.file.part, images, "references", options)
     findings = [*symptoms, *broken]
     pending: list[PendingModel] = []
     cases: list[tuple[str, str, ObjectPart, RawPredictions]] = []
     unusable: list[FileIntake] = []
     failed = False
+    models = list(inputs.predictions)
     for name, path in inputs.predictions.items():
+        own_options = options.of_predictions().of_model(name, models)
         try:
-            own_options = options.of_predictions().of_model(name, list(inputs.predictions))
-            models = pending_models(name, path, opened.index, own_options)
-            parts = [(file, model, kind, read_part()) for file, model, kind, read_part in models]
+            parts = _read_parts(name, path, opened.index, own_options)
         except InputError as error:
-            findings.append(refusal(error, fspath(path)))
-            failed = True
-            continue
+            inside = _file_inside(path, opened.index, own_options)
+            if inside is None:
+                findings.append(refusal(error, fspath(path)))
+                failed = True
+                continue
+            symptoms = [*symptoms, _only_a_file(path, inside)]
+            findings.append(symptoms[-1])
+            inputs = replace(inputs, predictions={**inputs.predictions, name: inside})
+            parts = _read_parts(name, inside, opened.index, own_options)
         for file, model, kind, part in parts:
             cases.append((name, model, part, sample_of(part)))
             symptoms_of_part, is_usable = broken_records(
@@ -239,6 +270,37 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
     return Checkup(assembled, tuple(findings), tuple(commands), refused, repaired)
 
 
+def _read_parts(
+    name: str, path: PathName, index: ReferenceIndex, options: Options
+) -> list[tuple[InputFile, str, str, ObjectPart]]:
+    """Return the models of a file or folder with what their reader delivers, before any rule."""
+    models = pending_models(name, path, index, options)
+    return [(file, model, kind, read_part()) for file, model, kind, read_part in models]
+
+
+def _file_inside(path: PathName, index: ReferenceIndex, options: Options) -> str | None:
+    """Return the only file with predictions in a folder that is none itself, such as the results
+    that a tool writes beside curves and weights.
+    """
+    place = Path(fspath(path))
+    if not place.is_dir():
+        return None
+    files = [entry for entry in sorted(place.iterdir()) if entry.suffix.lower() in RESULTS]
+    readable = []
+    for file in files[:MOST_RESULTS]:
+        try:
+            _read_parts("", file, index, options)
+        except CalipersError:
+            continue
+        readable.append(fspath(file))
+    return readable[0] if len(readable) == 1 else None
+
+
+def _only_a_file(path: PathName, inside: str) -> Symptom:
+    message = "a folder that is no input as a whole; one file in it holds predictions"
+    return Symptom("not-a-file", "error", fspath(path), message, 1, 1, "give this file", (inside,))
+
+
 def _unusable_file(
     file: InputFile, model: str, kind: str, part: ObjectPart, symptoms: Sequence[Symptom]
 ) -> FileIntake:
@@ -266,9 +328,9 @@ def check_submission(path: PathName, **reading: Any) -> Checkup:
     models, files, formats, samples = {}, [], [], []
     images = ImageList([], np.zeros((0, 2)), np.zeros((0, 2)), {})
     classes: dict[str, int] = {}
-    for file, model, kind, read_part in _pending_alone(path, options):
-        part, images = _with_own_images(read_part(), images, classes)
-        if len(file.data) < file.size:
+    for file, model, kind, part in _read_alone(path, options):
+        part, images = _with_own_images(part, images, classes)
+        if not isinstance(file, InputFolder) and len(file.data) < file.size:
             findings.append(_only_the_beginning(file, len(file.data)))
         broken, is_usable = broken_records(part, images, "predictions", options)
         findings += broken
@@ -295,16 +357,28 @@ def _only_the_beginning(file: InputFile, n_bytes: int) -> Symptom:
     return Symptom("first-rows", "note", file.file, message, n_bytes, file.size, hint)
 
 
-def _pending_alone(path: PathName, options: Options) -> list[PendingModel]:
+def _read_alone(path: PathName, options: Options) -> list[tuple[InputFile, str, str, ObjectPart]]:
     """Return the models of a file whose references are unknown; boxes have 2 or 3 dimensions."""
     for dimensions in (2, 3):
         size = np.zeros((0, dimensions))
         index = ReferenceIndex({}, ImageList([], size, size, {}), (), {})
+        models = []
         try:
-            return pending_models(None, path, index, options, most=EXAMINED)
+            for file, model, kind, read_part in pending_models(
+                None, path, index, options, most=EXAMINED
+            ):
+                models.append((file, model, kind, read_part()))
         except InputError as error:
             if error.rule != "box-shape" or dimensions == 3:
                 raise
+            continue
+        # Some readers set every box of other dimensions aside, each as a broken record.
+        is_other = False
+        for _, _, _, part in models:
+            rules = {problem.rule for problem in part.problems}
+            is_other |= not len(part.delivery) and rules == {"box-shape"}
+        if dimensions == 3 or not is_other:
+            return models
     raise AssertionError("unreachable: the loop returns or raises")
 
 
@@ -320,7 +394,10 @@ def _with_own_images(
         image[row] = places.setdefault(str(name), len(places))
     for row, name in sample.label_names.items():
         label[row] = classes.setdefault(str(name), len(classes))
-    size = np.full((len(places), delivery.boxes.shape[1] // 2), np.nan)
+    # Fractions are those of images of any size.
+    is_normalised = delivery.box_format.endswith("-normalised")
+    side = 1.0 if is_normalised else np.nan
+    size = np.full((len(places), delivery.boxes.shape[1] // 2), side)
     rest = [finding for finding in part.findings if finding.rule not in UNKNOWN_RULES]
     named = replace(part, delivery=replace(delivery, image=image, label=label), findings=rest)
     return named, ImageList(list(places), size, size, {})

@@ -26,6 +26,7 @@ from calipers.data.rules import as_predictions, examine, settle
 from calipers.doctor.symptoms import Case, Symptom
 from calipers.doctor.trial import RawPredictions, overlaps, share_met
 from calipers.errors import CalipersError
+from calipers.io.consensus import EACH
 from calipers.io.read import PathName, read_all
 from calipers.io.reader import ObjectPart, Options
 from calipers.io.write import write
@@ -65,6 +66,7 @@ class Inputs:
     predictions: Mapping[str, PathName]
     groups: PathName | None
     reading: Mapping[str, Any]
+    preset: str = ""  # by which references of this format are judged
 
     @cached_property
     def options(self) -> Options:
@@ -236,6 +238,12 @@ def _repair_lines(inputs: Inputs, plan: Plan, cohort: Cohort) -> list[str]:
     name = _file_name(cohort, plan.models[0][0])
     if len(inputs.predictions) > 1:
         name = f"{plan.name}-{name}"
+    # The command may not replace the repairs of another day.
+    stem, suffix = Path(name).stem, Path(name).suffix
+    number = 2
+    while Path(name).exists():
+        name = f"{stem}-{number}{suffix}"
+        number += 1
     words = inputs.arguments([plan.name])
     first = _line(inputs, words, inputs.reading, verb="doctor", more=["--repair", name])
     argument = name if Path(name).stem == plan.name else f"{plan.name}={name}"
@@ -253,6 +261,8 @@ def _line(
     words = ["calipers", verb, fspath(inputs.references), *files]
     if inputs.groups is not None:
         words += ["--groups", fspath(inputs.groups)]
+    if inputs.preset and verb == "evaluate" and reading.get("readers") != EACH:
+        words += ["--preset", inputs.preset]
     return shlex.join([*words, *option_words(reading), *more])
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calipers.arrays import F64, I64
 from calipers.data.cohort import ORIGINAL, Cohort
@@ -26,7 +27,10 @@ from calipers.io.reader import Key
 Level = Literal["error", "warning", "note"]
 MOST_EXAMPLES = 5
 LONGEST = 100  # characters of an example
-SPLIT_COLUMNS = ("split", "subset", "fold", "partition", "set")
+SPLIT_COLUMNS = ("split", "subset", "fold", "partition", "set", "train_val_test")
+SPLIT_NAMES = ("train", "trainval", "val", "valid", "validation", "test", "testing", "training")
+OTHER_SPLITS = "other-splits"
+BY_CHANCE = 0.01  # probability that a model is silent on a whole split although it was run there
 FEWEST_UNITS = 5  # with references of a class: fewer give no interval that can be trusted
 PERCENT = 100.0
 # A patient's part of a name: everything before the last separated number or letter code.
@@ -342,6 +346,48 @@ def missing_cases(case: Case) -> Iterator[Symptom]:
     )
 
 
+def other_splits(case: Case) -> Iterator[Symptom]:
+    """The references hold several splits, and the model was run on one of them only."""
+    split = _splits(case.cohort)
+    if split is None:
+        return
+    has_references = np.diff(case.cohort.references.offsets) > 0
+    image = case.sample.image[case.sample.image >= 0]
+    has_predictions = np.bincount(image, minlength=case.cohort.n_images) > 0
+    predicted = {str(name) for name in np.unique(split[has_predictions])}
+    if len(predicted) != 1:
+        return
+    is_own = split == next(iter(predicted))
+    n_own = int((is_own & has_references).sum())
+    n_spoken = int((is_own & has_references & has_predictions).sum())
+    n_others = int((~is_own & has_references).sum())
+    # Were it run on the others, it would speak on them as often as on its own.
+    if (1.0 - (n_spoken + 0.5) / (n_own + 1.0)) ** n_others >= BY_CHANCE:
+        return
+    yield Symptom(
+        OTHER_SPLITS,
+        "warning",
+        case.file,
+        f"all predictions are for the split {next(iter(predicted))!r}: images with references in "
+        "other splits count as missed",
+        n_others,
+        n_own + n_others,
+        "give the references of this split only",
+        few(predicted),
+    )
+
+
+def _splits(cohort: Cohort) -> NDArray[Any] | None:
+    """Return the split of every image: a column, or the first folder of its name."""
+    groups = {name.lower(): column for name, column in cohort.images.groups.items()}
+    for name in SPLIT_COLUMNS:
+        if name in groups:
+            return np.array(list(map(str, groups[name].tolist())))
+    folders = [name.partition("/")[0] for name in cohort.images.ids]
+    is_split = all(folder.lower() in SPLIT_NAMES for folder in folders)
+    return np.array(folders) if is_split and len(set(folders)) > 1 else None
+
+
 def fractions(case: Case) -> Iterator[Symptom]:
     """Boxes lie within 0..1, and nothing could be tried: sizes of images are unknown."""
     sample, references = case.sample, case.cohort.references
@@ -600,6 +646,7 @@ MODEL_CHECKS: tuple[ModelCheck, ...] = (
     score_range,
     constant_scores,
     missing_cases,
+    other_splits,
     fractions,
 )
 # Without references.
@@ -620,4 +667,5 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "axes-swapped": _SHAPES,
     "resolution": _SHAPES,
     "mirrored": _SHAPES,
+    OTHER_SPLITS: ("missing-cases",),
 }

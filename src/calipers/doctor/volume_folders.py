@@ -30,11 +30,13 @@ from calipers.doctor.remedies import Inputs
 from calipers.doctor.symptoms import Symptom, conclusion, few
 from calipers.errors import CalipersError, InputError
 from calipers.io.read import PathName, sniff
+from calipers.io.volumes.datasets import label_folders
 from calipers.io.volumes.labels import LabelVolumesReader
 from calipers.io.volumes.open import open_volume
 from calipers.io.volumes.pairing import list_samples, pair, proposed_patterns
 from calipers.io.volumes.placing import placed
 from calipers.io.volumes.samples import check_pair
+from calipers.io.volumes.values import LEAST_PERCENT, PERCENT
 from calipers.io.volumes.volume import DEFAULT, Volume, shape_text
 from calipers.kernels import runs
 
@@ -190,6 +192,7 @@ def check_volumes(inputs: Inputs) -> VolumeCheckup:
     """Examine folders of volumes."""
     if not inputs.predictions:
         return _check_alone(inputs)
+    inputs = _with_predicted_labels(inputs)
     reading = inputs.reading
     labels = survey(inputs.references, "references", reading.get("reference_pattern"), reading)
     models = {}
@@ -202,7 +205,7 @@ def check_volumes(inputs: Inputs) -> VolumeCheckup:
         findings += unreadable(one)
     first = next(iter(models.values()))
     if labels.is_scores and len(models) == 1 and first.is_labels:
-        return _checkup(surveys, [*findings, _swapped(labels)], [])
+        return _check_swapped(inputs, surveys, [*findings, _swapped(labels)])
     findings += fractional_labels(labels)
     options: dict[str, str] = {}
     for one in models.values():
@@ -221,11 +224,47 @@ def check_volumes(inputs: Inputs) -> VolumeCheckup:
         return _checkup(surveys, findings, [])
     if first.is_labels:
         return _with_objects(inputs, options, surveys, findings)
+    choices = [options]
     if len(labels.values) > 1:
         findings.append(_several_values(labels))
-        options["labels"] = "nonzero"
-    line = _tried_maps(inputs, options)
-    return _checkup(surveys, findings, [] if line is None else [line])
+        choices = [{**options, **choice} for choice in _meanings(labels, first, options)]
+    lines = [_tried_maps(inputs, choice) for choice in choices]
+    return _checkup(surveys, findings, [line for line in lines if line is not None])
+
+
+def _with_predicted_labels(inputs: Inputs) -> Inputs:
+    """Return the inputs with the labels that were predicted, if the references are a whole data set
+    of nnU-Net: those of training or of testing, whichever share more names with the predictions.
+    """
+    folders = label_folders(Path(fspath(inputs.references)))
+    if not folders:
+        return inputs
+    predicted: set[str] = set()
+    for path in inputs.predictions.values():
+        pattern = inputs.reading.get("pattern")
+        predicted.update(list_samples(Path(fspath(path)), "predictions", pattern).files)
+    shared = {}
+    for folder in folders:
+        names = list_samples(folder, "references", inputs.reading.get("reference_pattern")).files
+        # Names of the predictions may have an ending of their own, which is told later.
+        shared[folder] = sum(_is_part(name, predicted) for name in names)
+    return replace(inputs, references=max(folders, key=lambda folder: shared[folder]))
+
+
+def _is_part(name: str, names: set[str]) -> bool:
+    return name in names or any(name in other for other in names)
+
+
+def _check_swapped(
+    inputs: Inputs, surveys: Sequence[Survey], findings: Sequence[Symptom]
+) -> VolumeCheckup:
+    """Examine the folders in the other order too: the command has it if nothing else is wrong."""
+    (path,) = inputs.predictions.values()
+    other = Path(fspath(inputs.references))
+    swapped = check_volumes(
+        Inputs(path, {other.name: inputs.references}, inputs.groups, inputs.reading)
+    )
+    return _checkup(surveys, [*findings, *swapped.findings], swapped.commands)
 
 
 def survey(source: PathName, role: str, pattern: str | None, reading: Mapping[str, Any]) -> Survey:
@@ -355,9 +394,21 @@ def _several_values(labels: Survey) -> Symptom:
         f"labels have {len(labels.values)} values: {values}",
         len(labels.values),
         len(labels.values),
-        "--labels nonzero takes all of them, --mask-values some, --labels instances each as an "
-        "object",
+        "--labels nonzero takes all of them as one finding, --mask-values some, --labels instances "
+        "each as an object",
     )
+
+
+def _meanings(labels: Survey, one: Survey, options: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the options of a command for labels of several values.
+
+    A softmax has a channel for every value, background included: each class is compared with its
+    own channel. Other maps know nothing of values, so all of them are one finding.
+    """
+    counts = {facts.volume.shape[0] for facts in one.files.values()}
+    if "channel" not in options or counts != {labels.values[-1] + 1}:
+        return [{"labels": "nonzero"}]
+    return [{"channel": str(value), "mask_values": str(value)} for value in labels.values]
 
 
 def names(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symptom]:
@@ -559,6 +610,8 @@ def channels(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[S
         options["channel"] = str(channel)
         reading = {"channel": channel}
         hint = f"pass --channel {channel}, which overlaps the references most"
+        if len(labels.values) > 1 and n_channels == labels.values[-1] + 1:
+            hint = "every class has a channel: pass --channel N with --mask-values N"
     yield Symptom(
         "channels",
         "error",
@@ -606,7 +659,7 @@ def scale(one: Survey, model: str, options: dict[str, str]) -> Iterator[Symptom]
     elif whole and high <= 65_535:
         normalise = "uint8" if high <= 255 else "uint16"
         hint = f"these are pixels of a picture: --normalise {normalise}"
-    elif 10 < high <= 100:
+    elif LEAST_PERCENT < high <= PERCENT:
         normalise, hint = "", "if these are percentages, divide them by 100 and save them again"
     if normalise:
         options[f"normalise {model}"] = normalise
@@ -646,9 +699,10 @@ def _tried_maps(inputs: Inputs, options: Mapping[str, str]) -> str | None:
         if name.startswith("normalise "):
             normalise[name.removeprefix("normalise ")] = value
     labels = options.get("labels", "binary")
+    values = [int(options["mask_values"])] if "mask_values" in options else labels
     try:
         for sample in pair(inputs.references, inputs.predictions, **choices):
-            sample.load(label_values=labels, normalise=normalise or "none")
+            sample.load(label_values=values, normalise=normalise or "none")
     except CalipersError:
         return None
     words = ["calipers", "maps", fspath(inputs.references)]
@@ -657,6 +711,8 @@ def _tried_maps(inputs: Inputs, options: Mapping[str, str]) -> str | None:
         words += [f"--{name.replace('_', '-')}", value]
     if labels != "binary":
         words += ["--labels", labels]
+    if "mask_values" in options:
+        words += ["--mask-values", options["mask_values"]]
     if inputs.groups is not None:
         words += ["--groups", fspath(inputs.groups)]
     for model, value in normalise.items():

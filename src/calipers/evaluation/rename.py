@@ -198,5 +198,6 @@ def _file(file: FileIntake, mask: Mask) -> FileIntake:
     notes: tuple[str, ...] = ()
     if file.notes:
         notes = (f"{len(file.notes)} notes on an input are left out of this page.",)
-    # The hash of a file would let anybody who has the file recognise it.
-    return replace(file, file=mask.hashed("file", file.file), notes=notes, sha256="")
+    # The hash of a file would let anybody who has the file recognise it; choices may name files.
+    name = mask.hashed("file", file.file)
+    return replace(file, file=name, notes=notes, sha256="", reading={})

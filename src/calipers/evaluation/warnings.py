@@ -78,7 +78,7 @@ def warnings_of(
     ]
     for (model, _), table in evidence.items():
         if isinstance(table, Matches):
-            warnings += [*_cut(model, table), *_far(model, table)]
+            warnings += [*_cut(model, table), *_far(cohort, model, table)]
             warnings += _suspected(cohort, model, table)
     # Several metrics can share an evidence and its warnings; each is said once.
     return tuple(dict.fromkeys(warnings))
@@ -278,9 +278,9 @@ def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> I
             )
 
 
-def _far(model: str, matches: Matches) -> Iterator[str]:
+def _far(cohort: Cohort, model: str, matches: Matches) -> Iterator[str]:
     """Shapes that never meet a reference of their class point to a wrong box format, axis order or
-    class numbering.
+    class numbering; points meet none.
     """
     if (
         matches.views[0].criterion not in ("box-iou", "mask-iou")
@@ -288,7 +288,14 @@ def _far(model: str, matches: Matches) -> Iterator[str]:
         or not len(matches.reference_label)
     ):
         return
-    if matches.pairs.similarity.max(initial=0.0) < NEAR:
+    if matches.pairs.similarity.max(initial=0.0) >= NEAR:
+        return
+    if not cohort.predictions(model).extent.any():
+        yield (
+            f"{model}: all predictions are points, which overlap nothing: choose a preset with a "
+            "criterion of distance, such as --preset luna16."
+        )
+    else:
         yield (
             f"{model}: no prediction overlaps a reference of its class by an IoU of {NEAR:g}; "
             "are box format, axis order and classes right?"

@@ -86,7 +86,8 @@ def assemble(
             delivery, file.readings, sizes, options.readers, options.reader_overlap
         )
         notes += reader_notes
-    files = [_intake(input_file, "references", file.format, file.part, account, n_used, notes)]
+    intake = _intake(input_file, "references", file.format, file.part, account, n_used, notes)
+    files = [replace(intake, reading=options.record("references", account.box_format))]
     formats = [account.box_format]
     quarantine = account.quarantine
     table = as_references(_with_flags(delivery), sizes)
@@ -100,11 +101,10 @@ def assemble(
         _check_loss(part, account, len(delivery), f"predictions of {model}", options)
         formats.append(account.box_format)
         notes = [*account.notes, *prediction_notes(delivery, sizes)]
-        files.append(
-            _intake(
-                input_file, f"predictions of {model}", kind, part, account, len(delivery), notes
-            )
+        intake = _intake(
+            input_file, f"predictions of {model}", kind, part, account, len(delivery), notes
         )
+        files.append(replace(intake, reading=options.record("predictions", account.box_format)))
         quarantine += account.quarantine
         # The columns of one model are large: they go before those of the next one are read, and
         # nobody else needs the boxes, so that these need no copy.
@@ -278,6 +278,7 @@ class Account:
     lenient: bool
     errors: list[InputError] = field(default_factory=list)
     n_errors: int = 0
+    is_fatal: bool = False  # whether a rule is broken that lenient reading does not forgive
     aside: Counter[str] = field(default_factory=Counter)
     quarantine: list[Quarantined] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -309,6 +310,7 @@ class Account:
             self.aside += aside
             self.quarantine += records
             return rest
+        self.is_fatal |= any(finding.whole_file for finding in findings)
         try:
             settle(delivery, findings, part.source)
         except InputProblems as several:
@@ -323,7 +325,9 @@ class Account:
 
     def close(self) -> None:
         """Raise everything that was collected."""
-        raise_problems(self.errors[: InputProblems.SHOWN], self.n_errors)
+        raise_problems(
+            self.errors[: InputProblems.SHOWN], self.n_errors, of_records=not self.is_fatal
+        )
 
     def _refuse(self, errors: Sequence[InputError], total: int) -> None:
         self.errors += errors

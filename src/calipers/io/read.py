@@ -96,11 +96,11 @@ def read(
     format
         ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, ``"yolo"``,
         ``"label-studio"``, ``"label-volumes"``, ``"dicom-sr"``, ``"vindr"``, ``"rsna"``,
-        ``"openimages"``, ``"luna16"``, ``"nndetection"``; ``"voc-results"``, ``"torchvision"``,
-        ``"ultralytics"`` and ``"grand-challenge"`` (predictions only); or ``"nih"``, ``"lard"``,
-        ``"lidc"``, ``"polypgen"``, ``"deeplesion"``, ``"node21"``, ``"siim"``, ``"voc"``,
-        ``"cvat"`` and ``"labelme"`` (references only), or a format of another installed package;
-        None: judged from the first bytes.
+        ``"openimages"``, ``"luna16"``, ``"nndetection"``, ``"siim"``; ``"voc-results"``,
+        ``"torchvision"``, ``"ultralytics"``, ``"detectron2"`` and ``"grand-challenge"``
+        (predictions only); or ``"nih"``, ``"lard"``, ``"lidc"``, ``"polypgen"``,
+        ``"deeplesion"``, ``"node21"``, ``"voc"``, ``"cvat"`` and ``"labelme"`` (references only),
+        or a format of another installed package; None: judged from the first bytes.
     box_format
         One of `calipers.data.objects.BOX_FORMATS`, or two of them: for references and for
         predictions. None: what the format or the column names say.
@@ -258,12 +258,15 @@ def sniff_file(file: InputFile) -> Sniffed:
             hint="give one file, or the folder that holds the annotation files",
         )
     names = ", ".join(sorted(registry.known("format")))
+    hint = "name the format with format=... (--format)"
+    if file.file.lower().endswith((".yaml", ".yml")):
+        hint = "of a YOLO data set give the folder of its labels, such as labels/val"
     raise InputError(
         f"one of the formats {names}",
         rule="format",
         file=file.file,
         value=file.data[:20],
-        hint="name the format with format=... (--format)",
+        hint=hint,
     )
 
 

@@ -49,6 +49,33 @@ LONGEST_TEXT = 4096
 GROUP_UNIT = f"group_{UNIT}"  # name for a group column that is called like the image itself
 
 
+# Options that the record of a run repeats, by the role of the file.
+OF_BOTH = (
+    "columns",
+    "lenient",
+    "allow_loss",
+    "outside",
+    "masks",
+    "ids_as_strings",
+    "labels",
+    "segment",
+    "geometry",
+)
+OF_REFERENCES = ("coco_ignore", "readers", "reader_overlap", "reference_pattern")
+OF_PREDICTIONS = ("score_scale", "scores", "pattern", "missing_volumes")
+
+
+def plain_value(value: Any) -> Any:
+    """Return a choice as JSON holds it: paths are texts, lists and mappings keep their order."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_value(item) for key, item in value.items()}
+    if isinstance(value, PathLike):
+        return str(value)
+    if isinstance(value, tuple | list):
+        return [plain_value(item) for item in value]
+    return value
+
+
 class ReadOptions(TypedDict, total=False):
     """The keywords that `read` and `explain` share; `read` explains them."""
 
@@ -145,6 +172,16 @@ class Options:
             prediction_box_format=sides[1],
             **others,
         )
+
+    def record(self, role: Role, box_format: str) -> dict[str, Any]:
+        """Return the choices by which a file of this role was read, for the record of a run.
+
+        ``box_format`` is the one that was used, whoever chose it.
+        """
+        choices: dict[str, Any] = {"box_format": box_format}
+        for name in (*OF_BOTH, *(OF_REFERENCES if role == "references" else OF_PREDICTIONS)):
+            choices[name] = plain_value(getattr(self, name))
+        return choices
 
     def of_predictions(self) -> Options:
         """Return the options for reading predictions."""
@@ -332,6 +369,8 @@ class Reader(ABC):
     by_line: ClassVar[bool] = False  # whether the first lines of a file are such a file, too
     # What it reads: one file, or a folder of files, which comes as an `InputFolder`.
     inputs: ClassVar[tuple[str, ...]] = ("file",)
+    # The preset by which the challenge behind these references is judged; empty: none is.
+    preset: ClassVar[str] = ""
 
     @abstractmethod
     def sniff(self, file: InputFile) -> Sniffed | None:

@@ -19,7 +19,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -185,6 +185,18 @@ class InputFolder(InputFile):
     def ending(self, *suffixes: str) -> list[str]:
         """Return the files whose names end so, in the order of their names."""
         return [name for name in self.files if name.lower().endswith(suffixes)]
+
+    def contents_with(self, names: Iterable[str]) -> tuple[str, int]:
+        """Return a hash and a size that cover the contents of further files, which a reader opened
+        although they are no annotation files by their names.
+        """
+        digest, size = hashlib.sha256(self.sha256.encode()), self.size
+        for name in sorted(names):
+            with open_regular(Path(self.files[name]), follow=False) as stream:
+                content, n_bytes = _hash_of(stream)
+            digest.update(f"{name}\0{content}\0".encode("utf-8", "surrogateescape"))
+            size += n_bytes
+        return digest.hexdigest(), size
 
     def open(self, name: str) -> InputFile:
         """Open an annotation file of the folder; it may be empty."""

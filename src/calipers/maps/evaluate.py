@@ -565,8 +565,7 @@ class GivenSamples:
         ``names`` are the samples that were used, ``notes`` those of every model.
         """
         if hasattr(self.entries, "intake"):
-            account: Intake = self.entries.intake(names, notes)
-            return account
+            return self._with_choices(self.entries.intake(names, notes))
         number = len(names)
         aside = {"tuning": len(self.left_out)} if self.left_out else {}
         counts = (number + len(self.left_out), number, aside)
@@ -574,7 +573,15 @@ class GivenSamples:
         for model, notes_of_model in notes.items():
             role = f"predictions of {model}"
             files.append(FileIntake("<arrays>", role, "arrays", *counts, notes=notes_of_model))
-        return Intake(tuple(files))
+        return self._with_choices(Intake(tuple(files)))
+
+    def _with_choices(self, account: Intake) -> Intake:
+        """Return the account with what values mean, in references and for every model."""
+        of_files = dict(getattr(self.entries, "reading", {}))
+        labels = self.labels if isinstance(self.labels, str) else list(map(int, self.labels))
+        kind = "maps" if self.predicted is None else "labels"
+        of_files["predictions"] = "instances" if self.predicted_instances else kind
+        return account.with_reading({**of_files, "labels": labels, "normalise": self.normalise})
 
 
 class _Meaning(NamedTuple):

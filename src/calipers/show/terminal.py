@@ -42,7 +42,7 @@ def one_line(text: str) -> str:
 
 
 def error_text(error: CalipersError) -> str:
-    """Return the message of an error; of many problems the first hundred, and every hint once."""
+    """Return the message of an error; of many problems a count and examples of every kind."""
     if isinstance(error, InputProblems):
         return _problems_text(error)
     if isinstance(error, InputError):
@@ -52,17 +52,9 @@ def error_text(error: CalipersError) -> str:
 
 
 def _problems_text(error: InputProblems) -> str:
-    problems = error.problems[: error.SHOWN]
-    lines = [f"{error.total} problems; nothing was evaluated."]
-    lines += [f"  {_place(problem)}" for problem in problems]
-    if error.total > len(problems):
-        lines.append(f"  ... and {error.total - len(problems)} more")
-    for hint in dict.fromkeys(problem.hint for problem in problems):
-        if hint:
-            lines.append(f"  hint: {one_line(hint)}")
-    lines.append(
-        "  calipers inspect counts the problems by rule; --lenient sets broken records aside"
-    )
+    lines = list(map(one_line, error.lines()))
+    if error.of_records:
+        lines.append("  --lenient sets broken records aside; calipers doctor counts them by rule")
     return "\n".join(lines)
 
 

@@ -124,3 +124,64 @@ def test_detectron2_results_are_coco(tmp_path) -> None:
     (tmp_path / "coco_instances_results.json").write_text(json.dumps(results))
     cohort = cal.read(tmp_path / "refs.json", tmp_path / "coco_instances_results.json")
     assert cohort.predictions("coco_instances_results").score.tolist() == [0.75]
+
+
+def test_detectron2_by_image_counts_classes_from_0_in_the_order_of_their_ids(tmp_path) -> None:
+    document = {
+        "images": [{"id": 7, "file_name": "a.png", "width": 100, "height": 80}, {"id": 8}],
+        "categories": [{"id": 5, "name": "vessel"}, {"id": 3, "name": "polyp"}],
+        "annotations": [{"id": 1, "image_id": 7, "category_id": 3, "bbox": [5, 5, 20, 20]}],
+    }
+    box = {"image_id": 7, "bbox": [5.0, 5.0, 20.0, 19.0], "score": 0.75}
+    entries = [
+        {"image_id": 7, "instances": [{**box, "category_id": 0}, {**box, "category_id": 1}]},
+        {"image_id": 8, "instances": []},
+    ]
+    (tmp_path / "refs.json").write_text(json.dumps(document))
+    path = tmp_path / "instances_predictions.json"
+    path.write_text(json.dumps(entries))
+    assert cal.sniff(path).format == "detectron2"
+    cohort = cal.read(tmp_path / "refs.json", {"m": path})
+    predictions = cohort.predictions("m")
+    assert [cohort.classes[k] for k in predictions.label.tolist()] == ["polyp", "vessel"]
+    assert predictions.boxes.tolist() == [[5, 5, 25, 24]] * 2
+    for broken, rule in (
+        ({**box, "category_id": 2}, "unknown-category"),
+        ({**box, "category_id": 0.5}, "box-shape"),
+        ({**box, "category_id": 0, "bbox": [1, 2, 3]}, "box-shape"),
+        ({"category_id": 0, "bbox": [1, 2, 3, 4]}, "box-shape"),
+        (None, "box-shape"),
+    ):
+        path.write_text(json.dumps([{"image_id": 7, "instances": [broken]}]))
+        with pytest.raises(InputError) as error:
+            cal.read(tmp_path / "refs.json", {"m": path})
+        assert error.value.rule == rule
+
+
+def test_detectron2_masks_are_read(tmp_path) -> None:
+    run_lengths = {"size": [8, 10], "counts": [16, 4, 60]}
+    image = {"id": 1, "file_name": "a.png", "width": 10, "height": 8}
+    annotation = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [2, 0, 1, 4]}
+    document = {
+        "images": [image],
+        "categories": [{"id": 1, "name": "polyp"}],
+        "annotations": [{**annotation, "segmentation": run_lengths}],
+    }
+    instance = {"category_id": 0, "bbox": [2, 0, 1, 4], "score": 0.5, "segmentation": run_lengths}
+    (tmp_path / "refs.json").write_text(json.dumps(document))
+    (tmp_path / "p.json").write_text(json.dumps([{"image_id": 1, "instances": [instance]}]))
+    masks = cal.read(tmp_path / "refs.json", tmp_path / "p.json").predictions("p").masks
+    assert masks is not None
+    assert masks.voxels.tolist() == [4]
+
+
+def test_the_hash_of_archives_is_that_of_their_contents(tmp_path, references) -> None:
+    hashes = set()
+    for score in (0.25, 0.75):  # files of equal length
+        columns = {"boxes": [[10, 20, 30, 40]], "labels": [0], "scores": [score]}
+        (tmp_path / "m").mkdir(exist_ok=True)
+        np.savez(tmp_path / "m" / "a.png.npz", **columns)
+        (account,) = cal.read(references, tmp_path / "m").intake.files[1:]
+        assert account.bytes == (tmp_path / "m" / "a.png.npz").stat().st_size
+        hashes.add(account.sha256)
+    assert len(hashes) == 2

@@ -225,6 +225,44 @@ def test_tasks_that_cannot_be_trusted(tmp_path) -> None:
     assert cal.sniff(export(tmp_path, minimal)).format == "label-studio"
 
 
+def test_a_turned_ellipse_has_the_box_around_it(tmp_path) -> None:
+    value = {"x": 50, "y": 50, "radiusX": 10, "radiusY": 4, "rotation": 90}
+    path = export(tmp_path, task("a.png", [region("polyp", value, "ellipselabels")]))
+    # 20 and 4 pixels on 200 x 100, turned by 90 degrees about (100, 50)
+    np.testing.assert_allclose(cal.read(path).references.boxes, [[96, 30, 104, 70]])
+
+
+def read_by(name: object, *regions: Any) -> dict[str, Any]:
+    return {"completed_by": name, "was_cancelled": False, "result": list(regions)}
+
+
+def test_several_annotations_are_those_of_several_readers(tmp_path) -> None:
+    one, other = region("polyp", RECTANGLE), region("polyp", {**RECTANGLE, "x": 11})
+    mail = {"id": 5, "email": "b@example.org"}
+    first = task("a.png", [], annotations=[read_by(4, one), read_by(mail, other), read_by(6)])
+    second = task("b.png", [], annotations=[read_by(4, one), read_by(mail)])
+    path = export(tmp_path, first, second)
+    error = refused(path)
+    assert (error.rule, error.location) == ("several-readers", "/0/annotations/1")
+    assert "4, b@example.org, 6" in error.hint
+    # 20 of 200 pixels is 10 percent: the mean of x0 = 20 and 22
+    majority = cal.read(path, readers="majority").references
+    assert majority.boxes.tolist() == [[21, 20, 81, 60]]
+    assert cal.read(path, readers="any").references.image.tolist() == [0, 1]
+    alone = cal.read(path, readers="6")
+    assert (alone.images.ids, len(alone.references)) == (("a.png",), 0)
+
+
+def test_one_person_may_not_annotate_an_image_twice(tmp_path) -> None:
+    one = region("polyp", RECTANGLE)
+    path = export(tmp_path, task("a.png", [], annotations=[read_by(4, one), read_by(4, one)]))
+    for readers in (None, "any"):
+        error = refused(path, readers=readers)
+        assert (error.rule, error.location) == ("several-readers", "/0/annotations/1")
+    nobody = task("a.png", [], annotations=[read_by(None, one), read_by(5, one)])
+    assert refused(export(tmp_path, nobody)).rule == "type"
+
+
 def test_coco_files_are_not_mistaken(tmp_path) -> None:
     results = '[{"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}]'
     document = '{"images": [], "annotations": [], "categories": [], "version": 1, "shapes": []}'

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from annotation_cases import CVAT, EMPTY_VOC, IMAGENET, VOC, put
+from annotation_cases import CVAT, CVAT_VIDEO, EMPTY_VOC, IMAGENET, VOC, put
 from calipers.errors import InputError
 from refusals import assert_refused_or_set_aside
 
@@ -228,7 +228,91 @@ def test_points_of_polygons_are_checked(tmp_path) -> None:
         ('width="64"', "", "image-size"),
         ('width="64"', 'width="1e99"', "image-size"),
         ('<image id="1"', '<track id="1" label="polyp"/><image id="1"', "format"),
+        ("</annotations>", '<track id="1" label="polyp"/></annotations>', "format"),
     ],
 )
 def test_images_of_cvat_are_checked(tmp_path, old, new, rule) -> None:
     assert refused(put(tmp_path, {"a.xml": CVAT.replace(old, new)}) / "a.xml").rule == rule
+
+
+def painted(rle: str, **place: int) -> str:
+    """CVAT's file with a painted mask and nothing else."""
+    sides = {"left": 10, "top": 20, "width": 4, "height": 3, **place}
+    attributes = " ".join(f'{name}="{value}"' for name, value in sides.items())
+    mask = f'<mask label="polyp" source="manual" rle="{rle}" {attributes} z_order="0"></mask>'
+    head, _, rest = CVAT.partition('height="80">')
+    return f'{head}height="80">{mask}</image>{rest.partition("</image>")[2]}'
+
+
+def test_painted_masks_of_cvat_by_hand(tmp_path) -> None:
+    # Rows of 4 pixels: .##. / ###. / ..#.
+    path = put(tmp_path, {"a.xml": painted("1, 2, 1, 3, 3, 1, 1")}) / "a.xml"
+    references = cal.read(path).references
+    assert references.boxes.tolist() == [[10, 20, 13, 23]]
+    mask = np.zeros((80, 100), np.bool_)
+    mask[20, 11:13] = mask[21, 10:13] = mask[22, 12] = True
+    assert references.masks is not None
+    np.testing.assert_array_equal(references.masks.dense(0), mask)
+
+
+def test_a_painted_mask_may_fill_the_image(tmp_path) -> None:
+    whole = painted("0 8000", left=0, top=0, width=100, height=80)
+    references = cal.read(put(tmp_path, {"a.xml": whole}) / "a.xml").references
+    assert references.boxes.tolist() == [[0, 0, 100, 80]]
+    assert references.masks is not None
+    assert references.masks.voxels.tolist() == [8000]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (painted("1, 2, 1, 3, 3, 1"), "rle-length"),
+        (painted("12"), "rle-length"),
+        (painted("1, 2, x, 3, 3, 1, 1"), "rle-length"),
+        (painted("1, -2, 13"), "rle-length"),
+        (painted("1, 2, 1, 3, 3, 1, 1", left=97), "outside"),
+        (painted("1, 2, 1, 3, 3, 1, 1", top=-1), "outside"),
+        (painted("1, 2, 1, 3, 3, 1, 1", width=4_000_000_000), "outside"),
+    ],
+)
+def test_broken_painted_masks_are_refused(tmp_path, text: str, rule: str) -> None:
+    assert refused(put(tmp_path, {"a.xml": text}) / "a.xml").rule == rule
+
+
+def test_tracks_of_a_video_by_hand(tmp_path) -> None:
+    cohort = cal.read(put(tmp_path, {"a.xml": CVAT_VIDEO}) / "a.xml")
+    frames = ("frame_000010", "frame_000012", "frame_000014", "frame_000016")
+    assert cohort.images.ids == frames
+    assert cohort.images.size.tolist() == [[64, 48]] * 4
+    assert cohort.images.groups["frame"].tolist() == [10, 12, 14, 16]
+    assert set(cohort.images.groups["sequence"].tolist()) == {"colon 7"}
+    boxes = [[1, 2, 11, 12], [5, 3, 7, 5], [3, 2, 13, 12]]  # the mask is .## in both rows
+    assert cohort.references.boxes.tolist() == boxes
+    assert cohort.references.image.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ('<box frame="12"', '<box frame="13"', "unknown-image"),
+        ('<box frame="12"', "<box", "unknown-image"),
+        ("<size>4</size>", "<size>1e99</size>", "type"),
+        ("<size>4</size>", "", "no-images"),
+        ("interpolation", "annotation", "format"),
+        ('<track id="1"', '<track id="1" task_id="9"', "format"),
+        ("<width>64</width>", "<width>0</width>", "image-size"),
+    ],
+)
+def test_videos_of_cvat_are_checked(tmp_path, old: str, new: str, rule: str) -> None:
+    text = CVAT_VIDEO.replace(old, new)
+    if rule == "no-images":
+        text = text.partition("<track")[0] + "</annotations>"
+    assert refused(put(tmp_path, {"a.xml": text}) / "a.xml").rule == rule
+
+
+def test_a_video_without_its_size_has_boxes_only(tmp_path) -> None:
+    text = CVAT_VIDEO.replace("<width>64</width><height>48</height>", "")
+    cohort = cal.read(put(tmp_path, {"a.xml": text}) / "a.xml")
+    assert np.isnan(cohort.images.size).all()
+    assert cohort.references.boxes.tolist()[1] == [5, 3, 7, 5]
+    assert cohort.references.masks is None

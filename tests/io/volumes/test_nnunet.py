@@ -120,6 +120,12 @@ def test_instances_have_the_classes_of_their_json(tmp_path) -> None:
     assert cohort.predictions("m").boxes.tolist() == cohort.references.boxes[:2].tolist()
 
 
+def test_the_names_of_a_task_lie_two_folders_above_its_labels(tmp_path) -> None:
+    labels, predictions = nndetection(tmp_path / "raw_splitted")
+    (tmp_path / "raw_splitted" / "dataset.json").rename(tmp_path / "dataset.json")
+    assert cal.read(labels, {"m": predictions}).classes == ("benign", "malignant")
+
+
 def test_pickles_of_nndetection_are_refused_with_the_command_that_exports_them(tmp_path) -> None:
     labels, predictions = nndetection(tmp_path)
     for path in predictions.iterdir():

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The format ``cvat``: the XML file that CVAT calls "CVAT for images 1.1".
+"""The format ``cvat``: the XML files "CVAT for images 1.1" and "CVAT for video 1.1".
 
-The file lists ``labels`` in its ``meta``, and an ``image`` for every picture with ``box`` and
-``polygon`` elements in pixels. A box with a ``rotation`` is turned about its centre, and is an
-outline then; ellipses are boxes. Tags of whole images are no objects.
+The file lists ``labels`` in its ``meta``, and an ``image`` for every picture with ``box``,
+``polygon`` and ``mask`` elements in pixels. A box with a ``rotation`` is turned about its centre,
+and is an outline then; ellipses are boxes. A mask has run lengths along the rows of its own
+rectangle. Tags of whole images are no objects.
+
+A video has a ``track`` for every object instead, with a shape for each frame that shows it; in a
+shape with ``outside="1"`` the object has left the picture. How many frames there are, and their
+size, is in the ``meta``.
 
 `calipers.io.read` calls `CvatReader` for references.
 """
@@ -11,8 +16,14 @@ outline then; ellipses are boxes. Tags of whole images are no objects.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from calipers.arrays import Flags
 from calipers.errors import InputError
 from calipers.io.annotations.markup import Element, read_children, root_name
 from calipers.io.annotations.rows import (
@@ -23,27 +34,35 @@ from calipers.io.annotations.rows import (
     RecordPlace,
     as_number,
     bounding_box,
+    ellipse_box,
     image_side,
     rotated_corners,
 )
 from calipers.io.reader import Options, Reader, ReferenceFile, Sniffed
 from calipers.io.source import InputFile
 
+if TYPE_CHECKING:
+    from calipers.io.coco.masks import RunLengths
+
 ROOT = "annotations"
 BOX = ("xtl", "ytl", "xbr", "ybr")
 ELLIPSE = ("cx", "cy", "rx", "ry")
+PAINTED = ("left", "top", "width", "height")
+MOST_FRAMES = 1_000_000  # eleven hours of video: more is a wrong number in the file
+STEP = re.compile(r"step\s*=\s*(\d{1,7})$")
 # What an image may hold beside objects.
 NO_OBJECTS = ("attribute", "tag")
 
 
 class CvatReader(Reader):
-    """The XML of CVAT for images.
+    """The XML of CVAT for images, or for video.
 
     Notes
     -----
-    An image is called like its file in CVAT. Classes come in the order of the project; a file
-    without such a list has those of its objects, in alphabetical order. Polylines, points, cuboids,
-    skeletons and painted masks are refused (``shape-kind``), because they have no outline here.
+    An image is called like its file in CVAT, a frame of a video by its number, ``frame_000012``, as
+    CVAT calls it in the other export. Classes come in the order of the project; a file without such
+    a list has those of its objects, in alphabetical order. Polylines, points, cuboids and skeletons
+    are refused (``shape-kind``), because they have no outline here.
     """
 
     name = "cvat"
@@ -60,7 +79,15 @@ class CvatReader(Reader):
         document = _ImageList(file, AnnotationList(file, options))
         read_children(file, ROOT, document.take)
         document.close()
-        return document.rows.references(self.name, document.images, document.classes or None)
+        whole = document.rows.references(self.name, document.images, document.classes or None)
+        if not document.frames:
+            return whole
+        columns = {
+            "sequence": np.full(len(document.frames), document.title),
+            "frame": np.array(list(document.frames), np.int64),
+        }
+        groups = {**whole.images.groups, **columns}
+        return replace(whole, images=replace(whole.images, groups=groups))
 
 
 class _ImageList:
@@ -71,22 +98,20 @@ class _ImageList:
         self.images: list[AnnotatedImage] = []
         self.classes: list[str] = []
         self.others: Counter[str] = Counter()
+        self.is_video = False
+        self.title = "video"  # of the task
+        self.frames: dict[int, int] = {}  # number -> image, of a video
+        self.tasks: set[str] = set()  # of the tracks of a project
 
     def take(self, element: Element) -> None:
         """Take a child of the root."""
         if element.tag == "meta":
             self.take_labels(element)
+            self.take_frames(element)
         elif element.tag == "image":
             self.take_image(element)
         elif element.tag == "track":
-            raise InputError(
-                "images",
-                rule="format",
-                file=self.file.file,
-                location=f"line {element.line}",
-                value="<track>, the tracks of a video",
-                hint='export the task as "CVAT for images 1.1"',
-            )
+            self.take_track(element)
 
     def take_labels(self, meta: Element) -> None:
         """Read the classes of the task, job or project; parts of skeletons are none of them."""
@@ -99,6 +124,74 @@ class _ImageList:
                 if name and not label.text_of("parent"):
                     self.classes.append(name)
         self.classes = list(dict.fromkeys(self.classes))
+
+    def take_frames(self, meta: Element) -> None:
+        """Make an image of every frame of a video, whether an object is in it or not."""
+        for holder in (meta.child("task"), meta.child("job")):
+            if holder is None or holder.text_of("mode") != "interpolation":
+                continue
+            self.is_video = True
+            self.title = holder.text_of("name") or self.title
+            sides = holder.child("original_size") or holder
+            location = f"line {holder.line}"
+            width, height = math.nan, math.nan
+            if sides.child("width") is not None:
+                width = image_side(sides.number_of("width"), self.file.file, location, "width")
+                height = image_side(sides.number_of("height"), self.file.file, location, "height")
+            step = STEP.search(holder.text_of("frame_filter"))
+            numbers = range(
+                self.whole(holder, "start_frame", 0),
+                MOST_FRAMES * MOST_FRAMES,
+                max(1, int(step[1])) if step else 1,
+            )[: self.whole(holder, "size", 0)]
+            for number in numbers:
+                self.frames[number] = len(self.images)
+                name = f"frame_{number:06d}"
+                self.images.append(AnnotatedImage(name, width, height, name))
+            return
+
+    def whole(self, element: Element, tag: str, default: int) -> int:
+        """Return the whole number in a child, or its default if there is no such child."""
+        if element.child(tag) is None:
+            return default
+        number = element.number_of(tag)
+        if number is None or not 0 <= number <= MOST_FRAMES or not number.is_integer():
+            raise InputError(
+                f"a whole number from 0 to {MOST_FRAMES}",
+                rule="type",
+                file=self.file.file,
+                location=f"line {element.line}",
+                field=tag,
+                value=element.text_of(tag),
+            )
+        return int(number)
+
+    def take_track(self, track: Element) -> None:
+        """Enter the shapes of an object of a video, one for every frame in which it is seen."""
+        self.tasks.add(track.attributes.get("task_id", ""))
+        if len(self.frames) < len(self.images) or len(self.tasks) > 1 or not self.is_video:
+            raise InputError(
+                "the images of a task, or the tracks of one video whose meta says how long it is",
+                rule="format",
+                file=self.file.file,
+                location=f"line {track.line}",
+                value="<track>, an object of a video",
+                hint='export every video for itself as "CVAT for video 1.1", or all as "CVAT for '
+                'images 1.1"',
+            )
+        for shape in track.children:
+            if shape.tag in NO_OBJECTS or shape.attributes.get("outside", "0") == "1":
+                continue
+            place = RecordPlace(f"line {shape.line}", shape.shortened())
+            text = shape.attributes.get("frame", "")
+            number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+            image = self.frames.get(number, -1)
+            if image < 0:
+                expected = f"one of the {len(self.frames)} frames of the video"
+                self.rows.reject(place, "unknown-image", expected, text, field="frame")
+                continue
+            shape.attributes.setdefault("label", track.attributes.get("label", ""))
+            self.take_shape(image, shape)
 
     def take_image(self, element: Element) -> None:
         location = f"line {element.line}"
@@ -127,18 +220,20 @@ class _ImageList:
         if not label:
             self.rows.reject(place, "class-missing", "a class in label", field="label")
             return
-        outline: tuple[Box, Polygons | None] | None = None
+        outline: tuple[Box, Polygons | RunLengths | None] | None = None
         if element.tag == "box":
             outline = self.box(element, place)
         elif element.tag == "polygon":
             outline = self.polygon(element, place)
         elif element.tag == "ellipse":
             outline = self.ellipse(element, place)
+        elif element.tag == "mask":
+            outline = self.mask(element, place, self.images[image])
         else:
             self.rows.reject(
                 place,
                 "shape-kind",
-                "a box, a polygon or an ellipse",
+                "a box, a polygon, an ellipse or a mask",
                 element.tag,
                 field="label",
                 hint="--lenient sets such shapes aside",
@@ -167,11 +262,7 @@ class _ImageList:
         if numbers is None:
             return None
         x, y, rx, ry = numbers
-        angle = math.radians(element.number("rotation") or 0.0)
-        # The half sides of the box around an ellipse that is turned about its centre.
-        half_width = math.hypot(rx * math.cos(angle), ry * math.sin(angle))
-        half_height = math.hypot(rx * math.sin(angle), ry * math.cos(angle))
-        return (x - half_width, y - half_height, x + half_width, y + half_height), None
+        return ellipse_box((x, y), (rx, ry), element.number("rotation") or 0.0), None
 
     def polygon(self, element: Element, place: RecordPlace) -> tuple[Box, Polygons | None] | None:
         points = element.attributes.get("points", "")
@@ -186,6 +277,33 @@ class _ImageList:
                 self.rows.reject(place, "polygon", "points as x,y;x,y;...", pair, field="points")
                 return None
         return bounding_box([ring]), [ring]
+
+    def mask(
+        self, element: Element, place: RecordPlace, image: AnnotatedImage
+    ) -> tuple[Box, RunLengths | None] | None:
+        """Return a painted mask as the run lengths that COCO has, down the columns of the image."""
+        from calipers.io.coco.masks import MOST_PIXELS
+
+        numbers = self.numbers(element, place, PAINTED)
+        if numbers is None:
+            return None
+        left, top, width, height = numbers
+        # Sizes of frames may be unknown; no comparison with NaN is true.
+        is_outside = left + width > image.width or top + height > image.height
+        is_outside |= min(numbers) < 0 or width * height > MOST_PIXELS
+        if is_outside or not all(number.is_integer() for number in numbers):
+            expected = f"a mask inside of the {image.width:g} x {image.height:g} pixels"
+            self.rows.reject(place, "outside", expected, numbers, field="mask")
+            return None
+        words = element.attributes.get("rle", "").replace(",", " ").split()
+        counts = [int(word) for word in words if word.isascii() and word.isdigit()]
+        if len(counts) < len(words) or sum(counts) != width * height or not sum(counts[1::2]):
+            expected = f"run lengths of {width:g} x {height:g} pixels, some of them painted"
+            self.rows.reject(place, "rle-length", expected, " ".join(words)[:80], field="rle")
+            return None
+        is_painted = np.arange(len(counts)) % 2 == 1
+        pixels = np.repeat(is_painted, counts).reshape(int(height), int(width))
+        return _painted(pixels, int(left), int(top), image)
 
     def numbers(
         self, element: Element, place: RecordPlace, names: tuple[str, ...]
@@ -207,3 +325,26 @@ class _ImageList:
             self.rows.notes.append(
                 f"{self.others['tag']} tags of whole images are not read: they are no objects"
             )
+
+
+def _painted(
+    pixels: Flags, left: int, top: int, image: AnnotatedImage
+) -> tuple[Box, RunLengths | None]:
+    """Return the box of pixels from a place on, and their run lengths in the whole image."""
+    from calipers.io.coco.masks import RunLengths
+    from calipers.kernels import runs
+
+    xs, ys = np.flatnonzero(pixels.any(axis=0)), np.flatnonzero(pixels.any(axis=1))
+    corners = (left + xs[0], top + ys[0], left + xs[-1] + 1, top + ys[-1] + 1)
+    x0, y0, x1, y1 = map(float, corners)
+    if math.isnan(image.width):
+        return (x0, y0, x1, y1), None
+    # Runs end with their row here, and rows of the turned array are columns of the image.
+    start, length = runs.find(np.ascontiguousarray(pixels.T))
+    column, row = np.divmod(start, pixels.shape[0])
+    first = (left + column) * int(image.height) + top + row
+    after = first + length
+    ends = np.column_stack([first, after]).ravel()
+    total = int(image.width) * int(image.height)
+    counts = np.diff(ends, prepend=0, append=total).tolist()
+    return (x0, y0, x1, y1), RunLengths([int(image.height), int(image.width)], counts)

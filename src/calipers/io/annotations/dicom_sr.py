@@ -80,7 +80,7 @@ class DicomReportReader(Reader):
         """Read images and regions."""
         rows = AnnotationList(file, options)
         images: dict[str, int] = {}
-        for report in _reports(file):
+        for report in _reports(file, rows):
             for name in report.images:
                 images.setdefault(name, len(images))
             for region in report.regions(rows):
@@ -94,7 +94,7 @@ class DicomReportReader(Reader):
         """Read regions with their scores."""
         rows = AnnotationList(file, options)
         names = ImageNames(index)
-        for report in _reports(file):
+        for report in _reports(file, rows):
             for region in report.regions(rows, scored=True):
                 rows.add(
                     names.find(region.image),
@@ -176,13 +176,14 @@ class _Report(NamedTuple):
                 yield _Region(image, label, box, place, 0.0 if score is None else score)
 
 
-def _reports(file: InputFile) -> Iterator[_Report]:
+def _reports(file: InputFile, rows: AnnotationList) -> Iterator[_Report]:
     if not isinstance(file, InputFolder):
         yield _report(file, "")
         return
     for name in file.ending(*SUFFIXES):
         source = open_source(file.files[name])
         if REPORTS in source.data[:HEAD]:
+            rows.further_files.append(name)
             yield _report(source, name)
         else:
             note = "DICOM files that are no reports were not read"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results as detection libraries dump them: the formats ``ultralytics`` and ``torchvision``.
+"""Results as detection libraries dump them: ``ultralytics``, ``torchvision`` and ``detectron2``.
 
 - ``ultralytics``: what ``results.to_json()`` returns, for one image: a list of boxes with
   ``"name": "polyp", "class": 0, "confidence": 0.9, "box": {"x1": 1, "y1": 2, "x2": 3, "y2": 4}``.
@@ -7,10 +7,13 @@
 - ``torchvision``: ``{"boxes": [[x1, y1, x2, y2], ...], "labels": [...], "scores": [...]}`` for one
   image, as JSON or as an npz archive called after it; or one JSON file with all images: an object
   by name, or a list with ``image_id`` in every entry.
+- ``detectron2``: what its evaluator holds, ``[{"image_id": 1, "instances": [...]}]`` with COCO
+  results inside. It saves that as ``instances_predictions.pth``; here it is JSON. Classes are
+  counted from 0 in the order of the category ids.
 
-detectron2 writes COCO results (``coco_instances_results.json``), which the format ``coco`` reads.
-Files of PyTorch (``.pt``, ``.pth``) are pickles and never opened. `calipers.io.read` calls these
-readers for predictions.
+detectron2 also writes COCO results (``coco_instances_results.json``), which the format ``coco``
+reads. Files of PyTorch (``.pt``, ``.pth``) are pickles and never opened. `calipers.io.read` calls
+these readers for predictions.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ BOX_OF_CORNERS = re.compile(r'"box"\s*:\s*\{\s*"x1"')
 BOXES_AND_SCORES = re.compile(r'"boxes"\s*:\s*\[')
 TORCHVISION_SCORES = re.compile(r'"scores"\s*:\s*\[')
 COLUMNS = ("boxes", "labels", "scores")
+BY_IMAGE = re.compile(r'^\[\s*\{\s*"image_id"\s*:[^{}\[\]]*"instances"\s*:\s*\[', re.DOTALL)
 
 
 class UltralyticsReader(Reader):
@@ -112,6 +116,8 @@ class TorchvisionReader(Reader):
     ) -> Mapping[str, ObjectPart]:
         """Read the boxes of every image."""
         rows, names = AnnotationList(file, options), ImageNames(index)
+        if isinstance(file, InputFolder):
+            rows.further_files += file.ending(ARCHIVE)
         for name, place, columns in _images(file):
             image = names.find(name)
             for k, (box, label, score) in enumerate(_zipped(columns, place)):
@@ -130,6 +136,68 @@ class TorchvisionReader(Reader):
                     score=float(score),
                 )
         return {"": rows.predictions(index, _labels(index))}
+
+
+class Detectron2Reader(Reader):
+    """Results of detectron2 by image, as its evaluator holds them."""
+
+    name = "detectron2"
+    roles = ("predictions",)
+
+    def sniff(self, file: InputFile) -> Sniffed | None:
+        """Recognise a list of images with instances."""
+        if not BY_IMAGE.match(file.head):
+            return None
+        return Sniffed(self.name, "predictions", "it is a list of images with instances")
+
+    def predictions(
+        self, file: InputFile, index: ReferenceIndex, options: Options
+    ) -> Mapping[str, ObjectPart]:
+        """Read the instances of all images."""
+        from calipers.io.coco.masks import RunLengths, segmentation_of
+        from calipers.io.coco.walk import read_value
+
+        rows, names = AnnotationList(file, options), ImageNames(index)
+        document = read_value(file)
+        for k, entry in enumerate(document if isinstance(document, list) else [document]):
+            records = entry.get("instances") if isinstance(entry, dict) else None
+            key = entry.get("image_id") if isinstance(entry, dict) else None
+            if not isinstance(records, list) or not isinstance(key, str | int):
+                expected = "an object with image_id and a list of instances"
+                raise InputError(expected, rule="format", file=file.file, location=f"/{k}")
+            image = names.find(str(key))
+            for n, record in enumerate(records):
+                place = RecordPlace(f"/{k}/instances/{n}", str(record)[:2000])
+                score, label = _number(record, "score"), _number(record, "category_id")
+                box: Any = record.get("bbox") if isinstance(record, dict) else None
+                sides = [float(side) for side in box if is_number(side)] if _is_box(box) else []
+                if len(sides) != 4 or score is None or label is None or not label.is_integer():
+                    expected = "bbox with four numbers, category_id and score"
+                    rows.reject(place, "box-shape", expected, str(record)[:80])
+                    continue
+                mask = segmentation_of(record.get("segmentation"))
+                rows.add(
+                    image,
+                    int(label),
+                    (sides[0], sides[1], sides[2], sides[3]),
+                    place,
+                    image_name=str(key),
+                    score=score,
+                    rings=mask if isinstance(mask, RunLengths) else None,
+                )
+        return {"": rows.predictions(index, _contiguous(index), box_format="xywh")}
+
+
+def _is_box(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 4
+
+
+def _contiguous(index: ReferenceIndex) -> dict[Key, int]:
+    """Return classes by their number from 0, in the order of the category ids if there are any."""
+    keys = index.class_keys
+    if not keys or not all(isinstance(key, int) for key in keys):
+        return {k: k for k in range(len(index.classes))}
+    return {k: keys[key] for k, key in enumerate(sorted(keys))}
 
 
 def _labels(index: ReferenceIndex) -> dict[Key, int]:

@@ -7,15 +7,19 @@ the image in pixels beside it. References are the annotations; predictions are t
 with the ``score`` of each region, else that of the whole prediction.
 
 `calipers.io.read` calls `LabelStudioReader`. A task that nobody annotated is no image without
-objects, and is left out; several annotations of one task need a rule that is not made here.
+objects, and is left out. Several annotations of one task are those of several readers
+(``completed_by``), for which `calipers.io.consensus` has rules.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from calipers.errors import InputError
 from calipers.io.annotations.rows import (
@@ -27,10 +31,12 @@ from calipers.io.annotations.rows import (
     Polygons,
     RecordPlace,
     bounding_box,
+    ellipse_box,
     image_side,
     is_number,
     rotated_corners,
 )
+from calipers.io.consensus import Readings
 from calipers.io.reader import (
     Key,
     ObjectPart,
@@ -80,27 +86,16 @@ class LabelStudioReader(Reader):
         """Read the annotations of all tasks."""
         rows = AnnotationList(file, options)
         images: list[AnnotatedImage] = []
-        n_open = 0
-        for task in _tasks(file):
-            annotations = task.annotations()
-            if not annotations:
-                n_open += 1
-                continue
-            if len(annotations) > 1:
-                raise InputError(
-                    "one annotation of each task",
-                    rule="several-readers",
-                    file=file.file,
-                    location=f"{task.pointer}/annotations",
-                    value=f"{len(annotations)} annotations of {task.name}",
-                    hint="export one annotation of each task: those of several readers are not "
-                    "several findings",
-                )
-            width, height = task.enter(rows, len(images), annotations)
+        tasks = list(_tasks(file))
+        answers = [task for task in tasks if task.annotations()]
+        has_readers = any(len(task.annotations()) > 1 for task in answers)
+        for image, task in enumerate(answers):
+            width, height = task.enter(rows, image, task.annotations(), by_reader=has_readers)
             images.append(AnnotatedImage(task.name, width, height, task.name))
-        if n_open:
-            rows.notes.append(f"{n_open} tasks without annotation are left out")
-        return rows.references(self.name, images)
+        if len(answers) < len(tasks):
+            rows.notes.append(f"{len(tasks) - len(answers)} tasks without annotation are left out")
+        references = rows.references(self.name, images)
+        return replace(references, readings=_readings(answers)) if has_readers else references
 
     def predictions(
         self, file: InputFile, index: ReferenceIndex, options: Options
@@ -146,6 +141,39 @@ def _tasks(file: InputFile) -> Iterator[_Task]:
         yield _Task(file, f"/{k}", task)
 
 
+def _readings(tasks: Sequence[_Task]) -> Readings:
+    """Return who annotated which image.
+
+    Raises
+    ------
+    InputError
+        One person annotated an image twice: their boxes are one finding, and no rule says which.
+    """
+    pairs: dict[tuple[int, str], str] = {}
+    second = ""
+    for image, task in enumerate(tasks):
+        annotations = task.annotations()
+        for pointer, entry in annotations:
+            pair = (image, task.reader(entry))
+            if pair in pairs:
+                raise InputError(
+                    "at most one annotation of an image by the same person",
+                    rule="several-readers",
+                    file=task.file.file,
+                    location=pointer,
+                    field="completed_by",
+                    value=pair[1],
+                    hint="delete the older annotation in Label Studio, and export again",
+                )
+            pairs[pair] = pointer
+        if len(annotations) > 1 and not second:
+            second = annotations[1][0]
+    names = tuple(dict.fromkeys(name for _, name in pairs))
+    image_of = np.array([image for image, _ in pairs], np.int64)
+    reader_of = np.array([names.index(name) for _, name in pairs], np.int64)
+    return Readings("completed_by", names, image_of, reader_of, len(tasks), second)
+
+
 class _Task:
     """One task: an image with what people and models say about it."""
 
@@ -174,6 +202,7 @@ class _Task:
         entries: list[tuple[str, dict[str, Any]]],
         *,
         scored: bool = False,
+        by_reader: bool = False,
     ) -> tuple[float, float]:
         """Enter all regions, and return the size of the image."""
         for pointer, entry in entries:
@@ -183,25 +212,49 @@ class _Task:
             labelled_ids = _labelled_ids(result)
             for k, region in enumerate(result):
                 place = RecordPlace(f"{pointer}/result/{k}", str(region)[:2000])
-                score = entry.get("score")
-                self._enter_region(rows, image, region, place, labelled_ids, scored, score)
+                shape = self._shape(rows, region, place, labelled_ids)
+                if shape is None:
+                    continue
+                label, box, rings = shape
+                if not scored:
+                    reader = self.reader(entry) if by_reader else ""
+                    rows.add(image, label, box, place, rings=rings, reader=reader)
+                    continue
+                score = region.get("score", entry.get("score"))
+                if not is_number(score):
+                    rows.reject(place, "score-missing", "a score", score, field="score")
+                    continue
+                rows.add(
+                    image,
+                    label,
+                    box,
+                    place,
+                    image_name=self.name,
+                    score=float(score),
+                    rings=rings,
+                )
         return self.width, self.height
 
-    def _enter_region(
-        self,
-        rows: AnnotationList,
-        image: int,
-        region: Any,
-        place: RecordPlace,
-        labelled_ids: set[str],
-        scored: bool,
-        score: object,
-    ) -> None:
+    def reader(self, annotation: dict[str, Any]) -> str:
+        """Return who made an annotation: an address of mail, else a number."""
+        person = annotation.get("completed_by")
+        if isinstance(person, dict):
+            person = person.get("email") or person.get("id")
+        if not isinstance(person, str | int) or isinstance(person, bool):
+            raise self._error(
+                "the person who made it in completed_by", f"{self.pointer}/annotations"
+            )
+        return str(person)
+
+    def _shape(
+        self, rows: AnnotationList, region: Any, place: RecordPlace, labelled_ids: set[str]
+    ) -> tuple[str, Box, Polygons | None] | None:
+        """Return the label, the box and the outline of a region; None for one that is no object."""
         if not isinstance(region, dict) or not isinstance(region.get("value"), dict):
             # Relations between regions have no value.
             if not isinstance(region, dict) or region.get("type") != "relation":
                 rows.reject(place, "type", "a region with a value", region, field="value")
-            return
+            return None
         value, kind = region["value"], _kind(region["value"])
         if region.get("type") in OTHER_SHAPES:
             rows.reject(
@@ -212,35 +265,17 @@ class _Task:
                 field="type",
                 hint="--lenient sets such regions aside",
             )
-            return
+            return None
         labels = _labels(value)
         # Choices and texts about the whole image have no place in it; and a shape without label is
         # followed by one with the same id and a label.
         if not kind or (labels is None and str(region.get("id")) in labelled_ids):
-            return
+            return None
         if labels is None or len(labels) != 1 or not isinstance(labels[0], str) or not labels[0]:
             rows.reject(place, "class-missing", "one label", labels, field="labels")
-            return
+            return None
         outline = self._outline(rows, kind, region, place)
-        if outline is None:
-            return
-        box, rings = outline
-        if not scored:
-            rows.add(image, labels[0], box, place, rings=rings)
-            return
-        own_score = region.get("score", score)
-        if not is_number(own_score):
-            rows.reject(place, "score-missing", "a score", own_score, field="score")
-            return
-        rows.add(
-            image,
-            labels[0],
-            box,
-            place,
-            image_name=self.name,
-            score=float(own_score),
-            rings=rings,
-        )
+        return None if outline is None else (labels[0], *outline)
 
     def _outline(
         self, rows: AnnotationList, kind: str, region: dict[str, Any], place: RecordPlace
@@ -274,7 +309,7 @@ class _Task:
             return None
         x, y, w, h = numbers
         if kind == ELLIPSE:
-            return (x - w, y - h, x + w, y + h), None
+            return ellipse_box((x, y), (w, h), float(angle)), None
         box = (x, y, x + w, y + h)
         if not angle:
             return box, None

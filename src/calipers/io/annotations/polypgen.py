@@ -200,6 +200,7 @@ def _read_masks(
         if not name:
             bare.append(key)
             continue
+        rows.further_files.append(name)
         for number, box in enumerate(_mask_boxes(Path(path)), 1):
             place = RecordPlace(f"{name}: region {number}")
             rows.add(k, CLASS, box, place, image_name=key)

@@ -24,6 +24,7 @@ import numpy as np
 from calipers.arrays import F64, Column
 from calipers.data.rules import Delivery, Finding, Role, Source
 from calipers.errors import InputError
+from calipers.io.consensus import READER_FACT
 from calipers.io.reader import (
     ImageList,
     Key,
@@ -36,7 +37,7 @@ from calipers.io.reader import (
 from calipers.io.source import InputFile, InputFolder
 
 if TYPE_CHECKING:
-    from calipers.io.coco.masks import MaskColumns
+    from calipers.io.coco.masks import MaskColumns, RunLengths
 
 Box = tuple[float, float, float, float]
 Polygons = list[list[float]]  # rings of x, y, x, y, ..., as in `calipers.io.coco.masks`
@@ -77,7 +78,8 @@ class _Entry(NamedTuple):
     place: RecordPlace
     score: float
     ignore: bool
-    rings: Polygons | None
+    rings: Polygons | RunLengths | None
+    reader: str
 
 
 @dataclass
@@ -90,6 +92,8 @@ class AnnotationList:
     problems: list[Problem] = field(default_factory=list)
     refused_places: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+    # Files of a folder that were read although the hash of the folder leaves their contents out.
+    further_files: list[str] = field(default_factory=list)
 
     def add(
         self,
@@ -101,13 +105,17 @@ class AnnotationList:
         image_name: str = "",
         score: float = NAN,
         ignore: bool = False,
-        rings: Polygons | None = None,
+        rings: Polygons | RunLengths | None = None,
+        reader: str = "",
     ) -> None:
         """Enter an object; ``image`` is -1 if the references have no image of that name.
 
-        ``rings`` are its outline in pixels, None for an object that is only a box.
+        ``rings`` are its outline in pixels, or the run lengths of a painted mask; None for an
+        object that is only a box. ``reader`` drew it, where an image may have several readers.
         """
-        self.entries.append(_Entry(image, image_name, label, box, place, score, ignore, rings))
+        self.entries.append(
+            _Entry(image, image_name, label, box, place, score, ignore, rings, reader)
+        )
 
     def reject(
         self,
@@ -180,23 +188,32 @@ class AnnotationList:
         if role == "references":
             flags = np.array([entry.ignore for entry in entries], np.bool_)
             delivery = replace(delivery, ignore=flags)
+        readers = [entry.reader for entry in entries]
+        if any(readers):
+            delivery = replace(delivery, facts={READER_FACT: np.array(readers)})
         source = Source(
             self.file.file,
             lambda place, _: entries[place].place.location,
             lambda place: entries[place].place.text,
         )
-        findings = self._unknown(delivery, labels, role)
+        findings = self._unknown(delivery, labels, role, len(sizes))
         if self.options.masks != "ignore":
             drawing = self._drawing(sizes)
             findings += drawing.findings()
             self.notes += drawing.notes()
             masks = drawing.masks() if drawing.present else None
             delivery = replace(delivery, masks=masks)
+        contents = None
+        if self.further_files and isinstance(self.file, InputFolder):
+            contents = self.file.contents_with(self.further_files)
+        n_refused = len(self.refused_places)
         return ObjectPart(
-            delivery, source, findings, self.problems, self.notes, len(self.refused_places)
+            delivery, source, findings, self.problems, self.notes, n_refused, contents
         )
 
-    def _unknown(self, delivery: Delivery, labels: Mapping[Key, int], role: Role) -> list[Finding]:
+    def _unknown(
+        self, delivery: Delivery, labels: Mapping[Key, int], role: Role, n_images: int
+    ) -> list[Finding]:
         """Return the objects whose image or class nobody lists."""
         if (delivery.image >= 0).all() and (delivery.label >= 0).all():
             return []
@@ -206,7 +223,7 @@ class AnnotationList:
         class_names = [str(entry.label) for entry in self.entries]
         rule = "dangling" if role == "references" else "unknown-category"
         return [
-            *unknown_names(delivery.image, image_names, "image", "unknown-image", {}),
+            *unknown_names(delivery.image, image_names, "image", "unknown-image", range(n_images)),
             *unknown_names(delivery.label, class_names, "class", rule, labels),
         ]
 
@@ -215,7 +232,7 @@ class AnnotationList:
         from calipers.io.coco.masks import MaskColumns
 
         choice = self.options.masks
-        rings: list[Polygons | None] = [entry.rings for entry in self.entries]
+        rings: list[Polygons | RunLengths | None] = [entry.rings for entry in self.entries]
         image = np.array([entry.image for entry in self.entries], np.int64)
         has_rings = np.array([bool(outline) for outline in rings], np.bool_)
         unsized = np.isnan(sizes[image]).any(axis=1) & (image >= 0) & has_rings
@@ -268,6 +285,14 @@ def rotated_corners(box: Box, angle: float, about: tuple[float, float]) -> list[
         # The y axis of pictures points down, so this turns clockwise on the screen.
         ring += [about[0] + dx * cosine - dy * sine, about[1] + dx * sine + dy * cosine]
     return ring
+
+
+def ellipse_box(centre: tuple[float, float], radii: tuple[float, float], angle: float) -> Box:
+    """Return the box around an ellipse that is turned by degrees about its centre."""
+    (x, y), (rx, ry) = centre, radii
+    cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    half_width, half_height = math.hypot(rx * cosine, ry * sine), math.hypot(rx * sine, ry * cosine)
+    return x - half_width, y - half_height, x + half_width, y + half_height
 
 
 def as_number(text: str) -> float | None:

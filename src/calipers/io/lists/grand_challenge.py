@@ -159,6 +159,9 @@ class _Boxes:
         name = box.get("name")
         if isinstance(name, str) and name in self.classes:
             return name
+        # Without references nobody knows whether a name is that of a class or of a finding.
+        if not self.classes:
+            return "finding"
         # With one class, names of boxes are names of findings ("nodule 1").
         return self.classes[0] if len(self.classes) == 1 else None
 

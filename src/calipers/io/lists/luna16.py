@@ -50,6 +50,7 @@ class Luna16Reader(ListReader):
     """
 
     name = "luna16"
+    preset = "luna16"
     inputs = ("file", "folder")
     box_format = "cxcywh"
     columns: ClassVar[Mapping[str, str]] = {

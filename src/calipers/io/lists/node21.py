@@ -38,6 +38,7 @@ class Node21Reader(ListReader):
     """
 
     name = "node21"
+    preset = "node21"
     roles = ("references",)
     box_format = "xywh"
     columns: ClassVar[Mapping[str, str]] = {

@@ -42,6 +42,7 @@ class RsnaReader(ListReader):
     """
 
     name = "rsna"
+    preset = "rsna2018"
     submission = "an RSNA submission"
     box_format = "xywh"
     columns: ClassVar[Mapping[str, str]] = {

@@ -82,6 +82,7 @@ class StoredAccount(Struct):
     quarantined: dict[str, Count]  # by rule
     notes: list[str]
     assumed_empty: Count | None = None
+    reading: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.read != self.used + sum(self.quarantined.values()):

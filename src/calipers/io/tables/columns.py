@@ -126,7 +126,7 @@ def declare(*columns: ColumnSpec) -> dict[str, ColumnSpec]:
 OBJECTS = declare(
     ColumnSpec(
         "image",
-        ("image", "image_id", "file_name", "filename"),
+        ("image", "image_id", "imageid", "file_name", "filename"),
         required=True,
         hint=NAMELESS_HINT.format("image"),
     ),
@@ -154,7 +154,9 @@ OBJECTS = declare(
 
 # A table with a row per image.
 IMAGES = declare(
-    ColumnSpec("image", ("image", "image_id", "id", "file_name", "filename"), required=True),
+    ColumnSpec(
+        "image", ("image", "image_id", "imageid", "id", "file_name", "filename"), required=True
+    ),
     *(OBJECTS[name] for name in (*SIZES, "spacing", *SPACINGS, *IMAGE_LEVEL)),
 )
 

@@ -62,6 +62,7 @@ class LardReader(Reader):
     """
 
     name = "lard"
+    preset = "lard"
     roles = ("references",)
 
     def sniff(self, file: InputFile) -> Sniffed | None:

@@ -14,7 +14,7 @@ centre, sizes, spacings, any; `calipers.io.read` and `Pairing.with_groups` call 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -344,7 +344,7 @@ def _part(
 
 
 def unknown_names(
-    code: I64 | I32, names: list[str], field: str, rule: str, index: Mapping[Key, int]
+    code: I64 | I32, names: list[str], field: str, rule: str, index: Collection[Key]
 ) -> list[Finding]:
     """Return the rows whose image or class is not among the references."""
     bad = np.flatnonzero(code < 0)
@@ -352,7 +352,8 @@ def unknown_names(
         return []
     values = [names[row] for row in bad.tolist()]
     # A similar image is that of another patient; a similar class is a misspelt one.
-    hint = f"the references have {len(index)} images; calipers doctor compares the names"
+    images = "1 image" if len(index) == 1 else f"{len(index)} images"
+    hint = f"name the images as the references do ({images}); calipers doctor compares the names"
     if field == "class":
         hint = did_you_mean(values[0], list(map(str, index))[:MANY_NAMES])
     if len(hint) > LONG_HINT:

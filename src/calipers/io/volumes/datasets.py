@@ -3,9 +3,11 @@
 
 nnU-Net 2 writes ``"labels": {"background": 0, "tumour": 1}``, version 1 and nnDetection write
 ``"labels": {"0": "background", "1": "tumour"}``. The file lies in the folder of the volumes or in
-the one above it (``Dataset001_X/dataset.json`` beside ``labelsTr``). `read_names` finds and reads
+one of the two above it (``Dataset001_X/dataset.json`` beside ``labelsTr``; nnDetection has
+``Task001_X/dataset.json`` and ``Task001_X/raw_splitted/labelsTr``). `read_names` finds and reads
 it, for the classes of label volumes (`calipers.io.volumes.labels`) and the channels of maps
-(`channel_number`, for `calipers.io.volumes.pairing`).
+(`channel_number`, for `calipers.io.volumes.pairing`). `label_folders` finds the labels of a whole
+data set.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.source import InputFile, open_source
 
 FILE = "dataset.json"
+LABEL_FOLDERS = ("labelsTr", "labelsTs")
 MOST_BYTES = 1 << 26  # a list of all training cases may be long
 
 
@@ -38,12 +41,40 @@ class DatasetNames:
 def read_names(folder: Path) -> DatasetNames | None:
     """Return the names of a folder of volumes; None if no ``dataset.json`` names any."""
     place = folder if folder.is_dir() else folder.parent
-    # The folder above is looked up by its real place: ".." of a link leads elsewhere.
-    for home in (place, place.resolve().parent):
+    # Folders above are looked up by their real place: ".." of a link leads elsewhere.
+    above = place.resolve().parent
+    for home in (place, above, above.parent):
         path = home / FILE
         if path.is_file() and path.stat().st_size <= MOST_BYTES:
             return _read(path)
     return None
+
+
+def label_folders(place: Path) -> list[Path]:
+    """Return the folders of labels in a data set of nnU-Net; none of any other folder."""
+    if not (place / FILE).is_file():
+        return []
+    return [place / name for name in LABEL_FOLDERS if (place / name).is_dir()]
+
+
+def labels_of(place: Path, role: str) -> Path:
+    """Return the only folder of labels in a data set of nnU-Net, and any other folder as it is.
+
+    Raises
+    ------
+    InputError
+        The data set has labels for training and for testing.
+    """
+    folders = label_folders(place)
+    if len(folders) > 1:
+        raise InputError(
+            f"one folder of {role}",
+            rule="not-a-file",
+            file=str(place),
+            value=f"a data set with {' and '.join(folder.name for folder in folders)}",
+            hint=f"give the one that was predicted, such as {folders[-1]}",
+        )
+    return folders[0] if folders else place
 
 
 def _read(path: Path) -> DatasetNames | None:

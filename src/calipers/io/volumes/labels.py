@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 CLASS = "lesion"  # of objects whose values are no classes
 # A data set of nnU-Net: what describes it, and where its labels are.
-DATASET, LABEL_FOLDERS = "dataset.json", ("labelsTr", "labelsTs")
 MOST_CLASSES = 256  # more values in a data set are instances
 ALLOWING = "--missing-volumes empty (missing_volumes='empty') counts them as images without objects"
 TEXTS = (*ANNOTATION_SUFFIXES, ".parquet", ".tsv")  # never volumes
@@ -135,7 +134,7 @@ def _open_all(
     from calipers.io.volumes.pairing import list_samples
     from calipers.io.volumes.placing import placed
 
-    samples = list_samples(_volume_folder(file, role), role, pattern)
+    samples = list_samples(Path(file.file), role, pattern)
     grids: Mapping[str, str] = {}
     if options.geometry is not None:
         grids = list_samples(Path(options.geometry), "images").files
@@ -161,26 +160,6 @@ def _open_all(
     raise_problems(problems)
     file.notes.extend(note for note in samples.notes if note not in file.notes)
     return volumes
-
-
-def _volume_folder(file: InputFile, role: str) -> Path:
-    """Return the folder of the volumes: of a data set of nnU-Net, that of its labels."""
-    place = Path(file.file)
-    if not isinstance(file, InputFolder) or not (place / DATASET).is_file():
-        return place
-    folders = [name for name in LABEL_FOLDERS if (place / name).is_dir()]
-    if not folders:
-        return place
-    if len(folders) > 1:
-        raise InputError(
-            f"one folder of {role}",
-            rule="not-a-file",
-            file=file.file,
-            value=f"a data set with {' and '.join(folders)}",
-            hint=f"give the one that was predicted, such as {place / folders[-1]}",
-        )
-    file.notes.extend([f"labels are those in {folders[0]}"])
-    return place / folders[0]
 
 
 def _named_classes(

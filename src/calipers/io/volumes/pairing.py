@@ -29,7 +29,7 @@ from calipers.io.archives import is_archive, list_archive
 from calipers.io.source import PICKLES, InputFile, list_files, open_source, require_file
 from calipers.io.tables.delimited import decode
 from calipers.io.tables.table import open_table, texts
-from calipers.io.volumes.datasets import channel_number
+from calipers.io.volumes.datasets import channel_number, labels_of
 from calipers.io.volumes.open import extensions, open_volume, stem_of
 from calipers.io.volumes.placing import common_grid, placed
 from calipers.io.volumes.samples import Pairing, SampleFiles, check_pair, check_resize
@@ -203,7 +203,17 @@ def pair(
     if number is not None and int(number) < 0:
         raise UsageError(f"channels count from 0, got {number}")
     options = _Options(member, resize, limits, segment, None if number is None else int(number))
-    return _open_all(names, reference_files, map_files, image_files, options, notes, progress)
+    pairing = _open_all(names, reference_files, map_files, image_files, options, notes, progress)
+    reading = {
+        "pattern": pattern if pattern is None or isinstance(pattern, str) else dict(pattern),
+        "reference_pattern": reference_pattern,
+        "missing": missing,
+        "resize": resize,
+        "channel": options.channel,
+        "segment": segment,
+        "member": member,
+    }
+    return replace(pairing, reading=reading)
 
 
 def _path(name: PathName) -> Path:
@@ -292,17 +302,15 @@ def _unpaired(
         examples.append(f"references without prediction: {_few(unpredicted)}")
     if extra:
         examples.append(f"predictions without reference: {_few(extra)}")
-    lines = ["; ".join(examples)]
-    if hint:
-        lines.append(hint)
-    elif unpredicted and not extra:
-        lines.append(allowing)
+    parts = [*([hint] if hint else []), *examples]
+    if not hint and unpredicted and not extra:
+        parts.insert(0, allowing)
     return InputError(
         f"a prediction of {model} for every reference, by name",
         rule="unpaired",
         file=predictions.source,
         value=value,
-        hint="\n        ".join(line for line in lines if line),
+        hint="; ".join(parts),
     )
 
 
@@ -470,7 +478,13 @@ def list_samples(
 
 
 def _in_folder(folder: Path, role: str, pattern: str | None, softmax: bool) -> SampleList:
-    listing = list_archive(folder) if is_archive(folder) else list_files(folder, holds=role)
+    whole = folder
+    if is_archive(folder):
+        listing = list_archive(folder)
+    else:
+        if role != "images":
+            folder = labels_of(folder, role)
+        listing = list_files(folder, holds=role)
     paths, others = _volumes(listing.files)
     if not paths:
         raise _nothing(folder, role, listing.files)
@@ -488,8 +502,10 @@ def _in_folder(folder: Path, role: str, pattern: str | None, softmax: bool) -> S
         "links out of the folder were not followed": listing.left,
         "folders could not be read": listing.closed,
     }
-    notes = tuple(f"{folder}: {n} {what}" for what, n in counts.items() if n)
-    return SampleList(str(folder), files, notes)
+    notes = [f"{folder}: {n} {what}" for what, n in counts.items() if n]
+    if folder != whole:
+        notes.insert(0, f"labels are those in {folder.name}")
+    return SampleList(str(folder), files, tuple(notes))
 
 
 def _volumes(files: Mapping[str, str]) -> tuple[dict[str, str], int]:

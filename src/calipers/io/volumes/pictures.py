@@ -113,7 +113,10 @@ def open_picture(request: Request) -> Volume:
             raise InputError("a picture", rule="volume-format", file=file, value="an animation")
         lossy = kind in LOSSY or _tag(image, COMPRESSION) in LOSSY_TIFF
         if lossy and request.role == "labels":
-            hint = "save labels as PNG or lossless TIFF: lossy formats invent values at edges"
+            hint = (
+                "save labels as PNG or lossless TIFF: lossy formats invent values at edges; if "
+                "these are the images, give the folder of their labels"
+            )
             raise InputError(
                 "labels without losses", rule="lossy", file=file, value=kind.upper(), hint=hint
             )

@@ -121,6 +121,8 @@ class Pairing(Sequence[SampleFiles]):
     samples: tuple[SampleFiles, ...]
     notes: tuple[str, ...] = ()
     tables: tuple[FileIntake, ...] = ()  # tables of groups
+    # the choices by which the files were paired and opened, for the record of a run
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
     @overload
     def __getitem__(self, index: int) -> SampleFiles: ...

@@ -38,6 +38,7 @@ SHOWN = 10
 LARGEST = 2**31 - 1
 DIVISORS = {"uint8": 255, "uint16": 65_535}
 PERCENT = 100
+LEAST_PERCENT = 50  # a model that is never surer than this, over all its maps, has other scores
 MOST_LABELS = 20  # whole numbers up to here are rather labels than pixels of a picture
 
 SUFFIXES = (".npy", ".npz", ".png", ".tif", ".tiff", ".nii", ".nii.gz")
@@ -247,8 +248,8 @@ def _likely(array: Array, lowest: float, highest: float) -> str:
             )
         likely = "uint16" if highest > 255 else "uint8"
         return f"normalise with {likely} (divides by {DIVISORS[likely]:,})"
-    # Up to 10 the values may as well be logits or ratios.
-    if lowest >= 0 and 10 < highest <= PERCENT:
+    # Lower values may as well be logits or ratios.
+    if lowest >= 0 and LEAST_PERCENT < highest <= PERCENT:
         return "if these are percentages, divide by 100 in the files; else name a normalisation"
     if lowest < 0:
         return "if these are logits, normalise with sigmoid; else name another normalisation"
