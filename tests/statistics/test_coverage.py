@@ -123,8 +123,8 @@ def test_the_rule_for_rare_classes_is_the_better_candidate(design) -> None:
 @pytest.mark.parametrize(("units", "size"), [(20, 5), (15, 30), (50, 1)])
 def test_the_chosen_rule_for_few_errors_is_that_of_the_code(units: int, size: int) -> None:
     """The comparison has a closed form of the bootstrap; the code has replicates."""
-    rule = {rule.name: rule for rule in choices_few_errors.SHARE_RULES}[".25, t in what is added"]
-    kind = choices_few_errors.ErrorKind(0.95, units, size, 0.0, two_kinds=False)
+    rule = {rule.name: rule for rule in choices_few_errors.SHARE_RULES}[choices_few_errors.SO_FAR]
+    kind = choices_few_errors.ErrorKind(0.95, units, size, 0.0, "smooth")
     drawn = np.random.default_rng(1).multinomial(units, np.full(units, 1 / units), 4000)
     n = units * size
     for n_error in range(7):
@@ -138,7 +138,8 @@ def test_the_chosen_rule_for_few_errors_is_that_of_the_code(units: int, size: in
 
 
 def test_candidates_for_few_errors_are_compared_on_kinds_of_their_own() -> None:
-    lines = list(choices_few_errors.compare("rates", choices_few_errors.RATES[:40], 1, seed=3))
+    kinds = choices_few_errors.CHOOSING[2][1][:40]
+    lines = list(choices_few_errors.compare("rates", kinds, 1, seed=3))
     assert lines[0] == "rates, 1 kinds, seed 3"
     assert [line.split(" inside ")[0].strip() for line in lines[1:]] == [
         rule.name for rule in choices_few_errors.RATE_RULES
