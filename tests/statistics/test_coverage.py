@@ -120,10 +120,10 @@ def test_the_rule_for_rare_classes_is_the_better_candidate(design) -> None:
     assert cells["units and binomial"].coverage >= 0.86
 
 
-@pytest.mark.parametrize(("units", "size"), [(20, 5), (15, 30), (50, 1)])
+@pytest.mark.parametrize(("units", "size"), [(20, 5), (15, 30), (50, 1), (6, 40)])
 def test_the_chosen_rule_for_few_errors_is_that_of_the_code(units: int, size: int) -> None:
     """The comparison has a closed form of the bootstrap; the code has replicates."""
-    rule = {rule.name: rule for rule in choices_few_errors.SHARE_RULES}[choices_few_errors.SO_FAR]
+    rule = choices_few_errors.CHOSEN
     kind = choices_few_errors.ErrorKind(0.95, units, size, 0.0, "smooth")
     drawn = np.random.default_rng(1).multinomial(units, np.full(units, 1 / units), 4000)
     n = units * size

@@ -45,8 +45,15 @@ from typing import Literal
 import numpy as np
 
 from calipers.arrays import F64, I64
-from calipers.statistics import intervals as making
-from calipers.statistics.intervals import ENOUGH_ERRORS, MOST_IN_ERROR, MOST_ON_BOUND, special
+from calipers.statistics import few_errors as closed
+from calipers.statistics.few_errors import (
+    ENOUGH_ERRORS,
+    MOST_IN_ERROR,
+    MOST_ON_BOUND,
+    enough_errors,
+    special,
+)
+from calipers.statistics.intervals import MetricScale
 from calipers.statistics.student import normal_quantile, t_quantile
 from calipers.validation.cells import HIGHEST, LOWEST, NOMINAL, WIDEST
 
@@ -92,6 +99,7 @@ SHARE_RULES = (
     FewErrorsRule("limit, envelope", 0.25, adds=True, most=1.0, envelope=True),
     FewErrorsRule("limit x .9, envelope", 0.25, adds=True, most=0.9, envelope=True),
 )
+CHOSEN = SHARE_RULES[3]
 RATE_RULES = (
     FewErrorsRule("before", 0.3, adds=False, exact=True),
     *SHARE_RULES[1:],
@@ -151,18 +159,18 @@ def share_bounds(hits: I64, kind: ErrorKind, rule: FewErrorsRule) -> tuple[F64, 
     on_bound = np.where(n_error < units, (1 - n_error / units) ** units, 0.0)
     with np.errstate(divide="ignore"):
         number = -np.log(on_bound)
-    enough = np.where(few, _enough(units), -math.log(MOST_ON_BOUND))
+    enough = np.where(few, enough_errors(units), -math.log(MOST_ON_BOUND))
     number = np.where(few, np.minimum(number, n_error), number)
     is_bound = (x == 0) | (x == 1)
     unknown = np.maximum(1 - np.where(is_bound, 0.0, number) / enough, 0.0)
     effect = assumed_effect(kind, rule)
     with np.errstate(divide="ignore", invalid="ignore"):
-        worth = np.where(error > 1e-12, np.minimum(x * (1 - x) / error**2, n), units)
+        worth = np.where(error > 1e-12, np.minimum(x * (1 - x) / error**2, n), n / effect)
         mixed = 1 / (np.where(unknown < 1, (1 - unknown) / worth, 0.0) + unknown * effect / n)
         trials = np.where(unknown < 1, np.minimum(mixed, worth), mixed)
-        t_low, t_high = making.MetricScale(0.0, 1.0).around(x, t * error)
+        t_low, t_high = MetricScale(0.0, 1.0).around(x, t * error)
     least = 1 / n if rule.adds else 0.0
-    low, high = making._jeffreys(x, 1 / (least + ratio**2 * (1 / trials - least)), NOMINAL)
+    low, high = closed.jeffreys(x, 1 / (least + ratio**2 * (1 / trials - least)), NOMINAL)
     special_form = few | (on_bound > MOST_ON_BOUND) | is_bound | (error <= 1e-12)
     low, high = np.where(special_form, low, t_low), np.where(special_form, high, t_high)
     if rule.envelope:
@@ -184,13 +192,13 @@ def rate_bounds(events: I64, kind: ErrorKind, rule: FewErrorsRule) -> tuple[F64,
     t = t_quantile(units - 1, NOMINAL)
     ratio = t / normal_quantile(NOMINAL)
     few = ((n_error < ENOUGH_ERRORS) & (n_error <= MOST_IN_ERROR * units)) | (total == 0)
-    unknown = np.maximum(1 - n_error / _enough(units), 0.0)
+    unknown = np.maximum(1 - n_error / enough_errors(units), 0.0)
     event = np.full(len(x), assumed_effect(kind, rule) / n)
     most = np.maximum(total, units).astype(np.float64)
-    one = making._event_size(x, error, (most, event), unknown)
+    one = closed.event_size(x, error, (most, event), unknown)
     least = 1 / n if rule.adds else 0.0
     one = least + ratio**2 * np.maximum(one - least, 0.0)
-    low, high = making._poisson(x, one, NOMINAL)
+    low, high = closed.poisson(x, one, NOMINAL)
     if rule.exact:
         inverse = special().gammaincinv
         low = np.where(x > 0, one * inverse(np.maximum(x / one, 1e-300), TAIL), 0.0)
@@ -210,39 +218,13 @@ def assumed_effect(kind: ErrorKind, rule: FewErrorsRule) -> float:
     if math.isinf(rule.most):
         return effect
     ratio = t_quantile(kind.units - 1, NOMINAL) / normal_quantile(NOMINAL)
-    limit = rule.most * largest_effect(kind.units)
+    limit = rule.most * closed.largest_effect(kind.units, kind.units - 1, NOMINAL)
     return min(effect, 1 + max(limit - 1, 0.0) / ratio**2)
 
 
-def largest_effect(units: int) -> float:
-    """Return with which effect, t for z included, no error is worth as much as the t form's first.
-
-    That has so many errors in units of their own that they are no longer few: among many objects
-    its bound lies ``e exp(t s / e)`` errors away, that without an error ``-log(1 - level)`` times
-    the effect.
-    """
-    first = _first_of_t(units)
-    t = t_quantile(units - 1, NOMINAL)
-    away = first * math.exp(t * math.sqrt((units - first) / ((units - 1) * first)))
-    return away / -math.log(1 - NOMINAL)
-
-
-def _first_of_t(units: int) -> int:
-    """Return with how many units in error the t form takes over."""
-    first = _enough(units)
-    while (1 - first / units) ** units > MOST_ON_BOUND:
-        first += 1
-    return first
-
-
 def _alone(units: int) -> I64:
-    """Return the errors of data sets by unit: none, one, two... while few, each in its own unit."""
-    return np.tri(_first_of_t(units), units, -1, dtype=np.int64)
-
-
-def _enough(units: int) -> int:
-    """Return from how many units in error on errors are no longer few."""
-    return min(ENOUGH_ERRORS, math.floor(MOST_IN_ERROR * units) + 1)
+    """Return the errors of data sets by unit: none, one, two... each in a unit of its own."""
+    return np.tri(min(closed.NO_LONGER_FEW, units), units, -1, dtype=np.int64)
 
 
 Grid = tuple[tuple[float, ...], tuple[int, ...], tuple[int, ...], tuple[float, ...]]
