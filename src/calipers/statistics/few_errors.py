@@ -6,24 +6,25 @@ here are Jeffreys' interval of a share of so many trials, that of a Poisson numb
 events, the gamma interval of a sum of costs, and what is assumed about the clustering of errors
 where none shows it.
 
-**More errors never raise the lower bound of a share**, nor lower the upper bound of a rate. Errors
-in units of their own show that units do not fail as a whole, and an interval that learns from that
-would reward them. So no bound is above that of fewer errors, each in a unit of its own
-(`lowest_shares`, `highest_rates`), whatever form has the data at hand. As that makes the bound
-without an error the bound of many data sets, the clustering that is assumed there has a limit
-(`largest_effect`). How it was chosen: `calipers.validation.choices_few_errors`.
+**More errors never raise the lower bound of a share**, nor lower the upper bound of a rate or a sum
+of costs. Errors in further units show that units do not fail as a whole, and an interval that
+learns from that would reward them. So no bound is bolder than that of such errors in fewer units or
+in none (`ErrorPath`), whichever form either has. As that makes the bound without an error the bound
+of many data sets, the clustering that is assumed there has a limit (`largest_effect`). How it was
+chosen: `calipers.validation.choices_few_errors`.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 
 import numpy as np
 
-from calipers.arrays import F64
+from calipers.arrays import F64, I64, Flags
 from calipers.results.estimate import ASSUMED_LIKENESS
 from calipers.statistics.student import normal_quantile, t_quantile
 
@@ -31,6 +32,7 @@ from calipers.statistics.student import normal_quantile, t_quantile
 ENOUGH_ERRORS = 5
 MOST_IN_ERROR = 1 / 3
 MOST_ON_BOUND = 0.05  # of the replicates
+ON_BOUND = -math.log(MOST_ON_BOUND)  # with so many units in error, by chance
 # With so many units in error no bound need be held below those of fewer: the t form's own lie
 # lower.
 NO_LONGER_FEW = 30
@@ -167,61 +169,83 @@ def gamma(x: F64, size: F64, event: F64, level: float) -> tuple[F64, F64]:
     return np.minimum(size * low, x), np.maximum(high, x)
 
 
-@lru_cache(maxsize=4096)
-def lowest_shares(n: float, tried: int, df: int, level: float) -> tuple[float, ...]:
-    """Return the lowest bound of a share of n objects with at most 0, 1, 2... errors.
+@dataclass(frozen=True, slots=True)
+class ErrorPath:
+    """Data sets like some at hand, with errors in none of their units, in one, in two...
 
-    Each error is that of one object in a unit of its own: no data with as many units in error show
-    less, and none may have a higher bound.
+    Row by row one more unit is in error, up to as many as are; each costs what units in error cost
+    at hand on average. The methods return the most cautious bound of every column.
     """
-    errors, error = _alone(tried)
-    x, error = 1 - errors / n, error / n
-    most = np.full(len(x), max(n, tried))
-    effect = assumed_effect(n / tried, tried, df, level)
-    support = most, most / effect
-    of_x = trials(x * (1 - x), error, support, _unknown_alone(errors, tried))
-    of_x = 1.0 / widened(1.0 / of_x, 1.0 / most, np.full(len(x), t_for_z(df, level)))
-    low = jeffreys(x, of_x, level)[0]
-    is_t = errors >= first_of_t(tried)
-    room = x[is_t] * (1 - x[is_t])
-    odds = x[is_t] / (1 - x[is_t]) / np.exp(t_quantile(df, level) * error[is_t] / room)
-    low[is_t] = odds / (1 + odds)
-    return tuple(np.minimum.accumulate(low).tolist())
 
+    errors: F64  # (r, m) units in error
+    cost: F64  # (m,) of one unit in error
+    error: F64  # (r, m) standard error
+    tried: I64  # (m,) units that could be in error
+    few: Flags  # (r, m) errors are few ...
+    on_bound: Flags  # (r, m) ... or too many replicates without one
+    unknown: F64  # (r, m) how far the clustering of errors is unknown
+    ratio: F64  # (m,) t for z
+    level: float
 
-@lru_cache(maxsize=4096)
-def highest_rates(
-    event: float, size: float, tried: int, df: int, level: float
-) -> tuple[float, ...]:
-    """Return the highest bound of a rate with at most 0, 1, 2... events, each in its own unit.
+    @classmethod
+    def of(cls, total: F64, n_error: I64, tried: I64, df: I64, level: float) -> ErrorPath:
+        """Return the path to errors that cost so much in ``total``, in ``n_error`` units."""
+        last = min(int(n_error.max(initial=0)), NO_LONGER_FEW)
+        errors = np.minimum(np.arange(last + 1.0)[:, None], n_error)
+        cost = total / np.maximum(n_error, 1)
+        varying = np.maximum(tried - errors, 0.0) / np.maximum(tried - 1, 1)
+        enough = np.array([enough_errors(number) for number in tried.tolist()])
+        few = errors < enough
+        with np.errstate(divide="ignore"):
+            drawn = -tried * np.log(np.maximum(1 - errors / tried, 0.0))
+        number = np.where(few, np.minimum(drawn, errors), drawn) / np.where(few, enough, ON_BOUND)
+        unknown = np.maximum(1 - number, 0.0)
+        ratio = np.array([t_for_z(freedom, level) for freedom in df.tolist()])
+        error = cost * np.sqrt(errors * varying)
+        on_bound = few | (drawn < ON_BOUND)
+        return cls(errors, cost, error, tried, few, on_bound, unknown, ratio, level)
 
-    An event adds ``event`` to the rate, and units have so many images (``size``).
-    """
-    events, error = _alone(tried)
-    x, error = events * event, error * event
-    assumed = np.full(len(x), event * assumed_effect(size, tried, df, level))
-    most = np.full(len(x), float(tried))
-    of_one = event_size(x, error, (most, assumed), _unknown_alone(events, tried))
-    of_one = widened(of_one, np.full(len(x), event), np.full(len(x), t_for_z(df, level)))
-    high = poisson(x, of_one, level)[1]
-    is_t = events >= enough_errors(tried)
-    high[is_t] = x[is_t] * np.exp(t_quantile(df, level) * error[is_t] / x[is_t])
-    return tuple(np.maximum.accumulate(high).tolist())
+    def lowest_share(self, most: F64, assumed: F64) -> F64:
+        """Return the lower bound of shares of so many objects, worth what is assumed."""
+        x = 1 - self.errors * self.cost
+        of_x = trials(x * (1 - x), self.error, (most, assumed), self.unknown)
+        of_x = 1.0 / widened(1.0 / of_x, 1.0 / most, self.ratio)
+        low = self._t_odds(x, -1.0)
+        few = self.on_bound
+        low[few] = jeffreys(x[few], of_x[few], self.level)[0]
+        return np.asarray(low.min(axis=0))
 
+    def highest_rate(self, event: F64, assumed: F64) -> F64:
+        """Return the upper bound of rates, to which a lone event adds so much."""
+        x = self.errors * self.cost
+        size = event_size(x, self.error, (self.tried, assumed), self.unknown)
+        size = np.broadcast_to(widened(size, event, self.ratio), x.shape)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            high = x * np.exp(self._t * self.error / x)
+        high[self.few] = poisson(x[self.few], size[self.few], self.level)[1]
+        return np.asarray(high.max(axis=0))
 
-def _alone(tried: int) -> tuple[F64, F64]:
-    """Return numbers of errors in units of their own, and the standard errors of these numbers."""
-    errors = np.arange(float(min(NO_LONGER_FEW, tried)))
-    return errors, np.sqrt(errors * (tried - errors) / max(tried - 1, 1))
+    def highest_gain(self, assumed: F64) -> F64:
+        """Return the upper bound of sums of costs; a lone error is assumed to cost so much."""
+        x = self.errors * self.cost
+        size = event_size(x, self.error, (self.tried, assumed), self.unknown)
+        size = widened(size, np.zeros(len(assumed)), self.ratio)
+        high = self._t_odds(x, 1.0)
+        extra = np.broadcast_to(assumed, x.shape)
+        few = self.on_bound
+        high[few] = gamma(x[few], size[few], extra[few], self.level)[1]
+        return np.asarray(np.minimum(high, 1.0).max(axis=0))
 
+    @property
+    def _t(self) -> F64:
+        return self.ratio * normal_quantile(self.level)
 
-def _unknown_alone(errors: F64, tried: int) -> F64:
-    """Return how far the clustering of errors is unknown that lie in units of their own."""
-    drawn = -tried * np.log(1 - errors / tried)
-    few = errors < enough_errors(tried)
-    number = np.where(few, np.minimum(drawn, errors), drawn)
-    enough = np.where(few, enough_errors(tried), -math.log(MOST_ON_BOUND))
-    return np.asarray(np.maximum(1 - number / enough, 0.0))
+    def _t_odds(self, x: F64, sign: float) -> F64:
+        """Return the bounds of the t form on the logit scale."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            step = np.exp(sign * self._t * self.error / (x * (1 - x)))
+            odds = x / (1 - x) * step
+            return np.asarray(odds / (1 + odds))
 
 
 def special() -> ModuleType:

@@ -58,7 +58,6 @@ FEWEST_UNITS = 5
 FEW_UNITS = 10
 FEWEST_REPLICATES, MOST_REPLICATES = 100, 10_000_000
 MOST_UNDEFINED = 0.05  # of the replicates
-WHOLE = 1e-6  # by which a number of errors may fall short of a whole one
 BATCHES = 10  # for the Monte-Carlo error of a bound
 
 
@@ -254,12 +253,15 @@ def intervals(
     if few:
         table = few_errors_t(sample.take(np.array(few)), [support[k] for k in few])
         of_few = {k: (table, at) for at, k in enumerate(few)}
+    is_t = limits.method.startswith("bootse-t")
+    reached = np.full(len(support), np.nan)
+    if few_form and is_t:
+        reached = _cautious(sample, support, forms)
     result = []
     for k, (form, entry) in enumerate(zip(forms, support)):
         table, at = of_few.get(k, (limits, k))
         name, bounds_of_k, mc_error = table.entry(at)
-        if few_form and (form == "few_errors" or name.startswith("bootse-t")):
-            bounds_of_k = _no_bolder(sample, k, entry, bounds_of_k)
+        bounds_of_k = _held(bounds_of_k, float(reached[k]), entry)
         result.append(_stated(sample, k, entry, form, (name, bounds_of_k, mc_error)))
     return result
 
@@ -418,14 +420,9 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
     counts_events = is_rate or not np.isnan(single).any()
     width = 1.0 if counts_events else high_bound - low_bound
     x = (sample.theta - low_bound) / width
-    sizes = [entry.size for entry in support] if counts_events else (most / tried).tolist()
-    effects = []
-    for entry, size in zip(support, sizes):
-        of_units = max(entry.tried, FEWEST_UNITS), max(entry.df, 1)
-        known = size if math.isfinite(size) else 1.0
-        effects.append(few_errors.assumed_effect(known, *of_units, sample.level))
-    events = single * np.array(effects)
-    assumed = np.where(np.isinf(most), tried, most / np.array(effects))
+    effects = np.array([assumed_effect_of(entry, sample.level) for entry in support])
+    events = single * effects
+    assumed = np.where(np.isinf(most), tried, most / effects)
 
     def limits(rows: F64) -> tuple[F64, F64]:
         spread = np.sqrt(n_units / df) * _moments(rows, np.isnan(rows))[1]
@@ -448,29 +445,62 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
     return _limits(method, sample.replicates, limits, apart=sample.apart)
 
 
-def _no_bolder(sample: BootstrapSample, k: int, support: Support, bounds: Pair) -> Pair:
-    """Return the bounds of an estimate, as cautious as those of fewer errors.
+def _cautious(sample: BootstrapSample, support: Sequence[Support], forms: list[str]) -> F64:
+    """Return how far intervals reach at least: the bounds of such errors in fewer units.
 
-    Errors never raise the lower bound of a share, nor lower the upper bound of a rate: see
-    `statistics.few_errors`.
+    Errors never raise the lower bound of a share, nor lower the upper bound of a rate or a sum of
+    costs: see `statistics.few_errors`. NaN where there is no such bound.
     """
+    limits = np.full(len(support), np.nan)
+    is_rate = math.isinf(sample.bounds[1])
+    theta = sample.theta.tolist()
+    columns = []
+    for k, (form, entry) in enumerate(zip(forms, support)):
+        if entry.n_error is None or form not in ("few_errors", "method"):
+            continue
+        few = entry.n_error < NO_LONGER_FEW and entry.tried >= FEWEST_UNITS
+        if entry.event is None and (entry.n_trials is None or theta[k] < 0.5):
+            few = False
+        if few:
+            columns.append(k)
+    if not columns or sample.bounds not in ((0.0, 1.0), (0.0, math.inf)):
+        return limits
+    entries = [support[k] for k in columns]
+    x = sample.theta[columns]
+    tried = np.array([entry.tried for entry in entries])
+    freedom = np.array([max(entry.df, 1) for entry in entries])
+    n_error = np.minimum(np.array([entry.n_error for entry in entries], np.int64), tried)
+    effects = np.array([assumed_effect_of(entry, sample.level) for entry in entries])
+    event = np.array([NAN if entry.event is None else entry.event for entry in entries])
+    if np.isnan(event).any():
+        path = few_errors.ErrorPath.of(1 - x, n_error, tried, freedom, sample.level)
+        most = np.maximum(np.array([entry.n_trials for entry in entries], np.float64), tried)
+        limits[columns] = path.lowest_share(most, most / effects)
+        return limits
+    path = few_errors.ErrorPath.of(x, n_error, tried, freedom, sample.level)
+    if is_rate:
+        limits[columns] = path.highest_rate(event, event * effects)
+    else:
+        limits[columns] = path.highest_gain(event * effects)
+    return limits
+
+
+def _held(bounds: Pair, limit: float, support: Support) -> Pair:
+    """Return the bounds, at least as far as a limit on the side of more errors."""
     low, high = bounds
-    n_error, tried = support.n_error, support.tried
-    if n_error is None or n_error >= NO_LONGER_FEW or tried < FEWEST_UNITS:
+    if math.isnan(limit):
         return bounds
-    of_units = tried, max(support.df, 1), sample.level
-    if sample.bounds == (0.0, 1.0) and support.event is None:
-        if support.n_trials is None or sample.theta[k] < 0.5:
-            return bounds
-        n = max(support.n_trials, tried)
-        lowest = few_errors.lowest_shares(n, *of_units)
-        # An error of AP or F1 may cost less than one object.
-        whole_errors = min(n_error, int((1 - sample.theta[k]) * n + WHOLE))
-        return min(low, lowest[min(whole_errors, len(lowest) - 1)]), high
-    if math.isinf(sample.bounds[1]) and support.event is not None:
-        highest = few_errors.highest_rates(support.event, support.size, *of_units)
-        return low, max(high, highest[min(n_error, len(highest) - 1)])
-    return bounds
+    return (min(low, limit), high) if support.event is None else (low, max(high, limit))
+
+
+def assumed_effect_of(support: Support, level: float) -> float:
+    """Return by how much units are assumed to vary more than as many objects or images."""
+    size = support.size
+    if support.event is None:
+        most = support.tried if support.n_trials is None else support.n_trials
+        size = most / support.tried
+    of_units = max(support.tried, FEWEST_UNITS), max(support.df, 1)
+    return few_errors.assumed_effect(size, *of_units, level)
 
 
 def _unknown_clustering(sample: BootstrapSample, support: Sequence[Support]) -> F64:

@@ -15,8 +15,10 @@ nothing. Each candidate states an interval as `statistics.intervals` does, with 
     `largest_effect`: with more, the bound without an error would be lower than that of the t form,
     which takes over as soon as errors are no longer few;
 ``envelope``
-    no lower bound of a share (upper bound of a rate) is above (below) one of the bounds with fewer
-    errors, each in a unit of its own, so that errors never raise (lower) it;
+    no lower bound of a share (upper bound of a rate) is above (below) one of the bounds of such
+    errors in fewer units, so that errors never raise (lower) it. When the choice was made, the path
+    was that of single errors, and ended with the first interval of the t form; what confirmed it is
+    measured as the code does it now (`few_errors.ErrorPath`);
 ``exact``
     rates have the exact Poisson interval (Garwood 1936), else Jeffreys'.
 
@@ -39,7 +41,7 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -50,6 +52,8 @@ from calipers.statistics.few_errors import (
     ENOUGH_ERRORS,
     MOST_IN_ERROR,
     MOST_ON_BOUND,
+    NO_LONGER_FEW,
+    ErrorPath,
     enough_errors,
     special,
 )
@@ -174,10 +178,9 @@ def share_bounds(hits: I64, kind: ErrorKind, rule: FewErrorsRule) -> tuple[F64, 
     special_form = few | (on_bound > MOST_ON_BOUND) | is_bound | (error <= 1e-12)
     low, high = np.where(special_form, low, t_low), np.where(special_form, high, t_high)
     if rule.envelope:
-        # Whatever the errors of a data set, it has at least as many as one of these.
-        alone = size - _alone(units)
-        lowest = np.minimum.accumulate(share_bounds(alone, kind, replace(rule, envelope=False))[0])
-        low = np.minimum(low, lowest[np.minimum(n_error, len(lowest) - 1)])
+        path = _path(1 - x, n_error, units)
+        limit = path.lowest_share(np.full(len(x), n), np.full(len(x), n / effect))
+        low = np.where(n_error < NO_LONGER_FEW, np.minimum(low, limit), low)
     return low, high
 
 
@@ -207,8 +210,8 @@ def rate_bounds(events: I64, kind: ErrorKind, rule: FewErrorsRule) -> tuple[F64,
         step = np.exp(t * error / x)
         low, high = np.where(few, low, x / step), np.where(few, high, x * step)
     if rule.envelope:
-        alone = rate_bounds(_alone(units), kind, replace(rule, envelope=False))[1]
-        high = np.maximum(high, np.maximum.accumulate(alone)[np.minimum(n_error, len(alone) - 1)])
+        limit = _path(x, n_error, units).highest_rate(np.full(len(x), 1 / n), event)
+        high = np.where(n_error < NO_LONGER_FEW, np.maximum(high, limit), high)
     return low, high
 
 
@@ -222,9 +225,10 @@ def assumed_effect(kind: ErrorKind, rule: FewErrorsRule) -> float:
     return min(effect, 1 + max(limit - 1, 0.0) / ratio**2)
 
 
-def _alone(units: int) -> I64:
-    """Return the errors of data sets by unit: none, one, two... each in a unit of its own."""
-    return np.tri(min(closed.NO_LONGER_FEW, units), units, -1, dtype=np.int64)
+def _path(total: F64, n_error: I64, units: int) -> ErrorPath:
+    """Return the path of every data set from no unit in error to its own."""
+    tried = np.full(len(total), units)
+    return ErrorPath.of(total, np.minimum(n_error, NO_LONGER_FEW), tried, tried - 1, NOMINAL)
 
 
 Grid = tuple[tuple[float, ...], tuple[int, ...], tuple[int, ...], tuple[float, ...]]

@@ -7,16 +7,22 @@ Every candidate makes its interval from the same replicates, with parts of its o
     where errors are few, the gamma interval of Fay and Feuer or Jeffreys' interval of a rate;
 ``reach``
     how many times the bootstrap's bias the interval reaches further;
-``alarm``, ``miss``
-    what a lone false alarm, or another error, is assumed to cost, in references;
-``floor``
-    no upper bound is below that without an error, so that errors never lower it.
+``alarm``, ``miss``, ``moved``
+    what a lone false alarm, a miss, or a mistake in place or class is assumed to cost, in
+    references.
 
-How the choice is made, written before it was measured: the first candidate is the rule so far. It
-stays unless another has at least two numbers more inside the gate on the designs of `CHOOSING` and
-no more numbers covered in less than .90; of several such, the one with most inside. If the rule so
-far stays, its form with a floor is taken instead if it has at most one number inside fewer and no
-more below .90. The designs of `CONFIRMING` are measured once, afterwards, and choose nothing.
+How the choice was made, written before it was measured. Round one, on the designs of `CHOOSING`
+with seed 31,000: the rule so far stays unless another has at least two numbers more inside the gate
+and no more numbers covered in less than .90. If it stays, its form with a floor (no upper bound is
+below that without an error) is taken instead if it has at most one number inside fewer and no more
+below .90. Nothing had two more, and the floor cost nothing (17 of 21 inside either way, one below
+.90); it is part of `statistics.intervals` now, and of every candidate here.
+
+Round two, after one number of round one was covered in .82 of the cases (a mistake in place costs a
+reference and is a false alarm, so that 1 is too little), written before it was measured: on the
+same designs with seed 33,000, ``moved = 1.5`` is taken if it has at least as many numbers inside
+and no more below .90, and is better in one of the two. The designs of `CONFIRMING` are measured
+once, afterwards, and choose nothing.
 
 ``python -m calipers.validation.choices_gains`` prints both. Designs and seeds are not those of
 `calipers.validation.experiments`.
@@ -32,11 +38,11 @@ from typing import Literal
 
 import numpy as np
 
-from calipers.statistics import few_errors
+from calipers.metrics.error_types import FALSE_ALARMS
 from calipers.statistics import intervals as making
 from calipers.statistics.estimates import Certainty, Column, _columns, replicates
 from calipers.statistics.weights import Units
-from calipers.validation.cells import LOWEST, NOMINAL, CoverageCell, Effort, Tally
+from calipers.validation.cells import LOWEST, CoverageCell, Effort, Tally
 from calipers.validation.designs import CohortDesign
 from calipers.validation.objects import Quantity, Simulation
 
@@ -53,17 +59,23 @@ class GainRule:
     reach: float = 1.0
     alarm: float = 0.5
     miss: float = 1.0
-    floor: bool = False
+    moved: float = 1.0
+
+    def cost(self, name: str) -> float:
+        """Return what a lone error is assumed to cost."""
+        kind = name.removeprefix("dAP/")
+        if kind in FALSE_ALARMS:
+            return self.alarm
+        return self.moved if kind in ("loc", "cls") else self.miss
 
 
 RULES = (
-    GainRule("so far: gamma, reach 1"),
-    GainRule("so far, floor", floor=True),
+    GainRule("gamma, reach 1"),
+    GainRule("place and class cost 1.5", moved=1.5),
     GainRule("reach 0", reach=0.0),
     GainRule("Jeffreys", form="Jeffreys"),
     GainRule("alarms cost .25", alarm=0.25),
-    GainRule("alarms cost .25, floor", alarm=0.25, floor=True),
-    GainRule("alarms cost .25, others .5", alarm=0.25, miss=0.5),
+    GainRule("alarms cost .25, others .5", alarm=0.25, miss=0.5, moved=0.5),
 )
 BOTH = (0.6, 0.5)
 CHOOSING = (
@@ -98,7 +110,7 @@ CONFIRMING = (
         "60 x 2, latent", 60, 2, always=True, sensitivity=0.85, alarms=0.3, generator=LATENT
     ),
 )
-SEEDS = {"choosing": 31_000, "confirming": 47_000}
+SEEDS = {"choosing": 33_000, "confirming": 47_000}
 
 
 def compare(design: CohortDesign, effort: Effort) -> list[CoverageCell]:
@@ -127,7 +139,8 @@ def compare(design: CohortDesign, effort: Effort) -> list[CoverageCell]:
             columns = _columns(case, value, sample, units, certainty)
             for name, (column, _) in zip(facts.names, columns):
                 for rule in RULES:
-                    low, high = bounds_of(rule, column, facts.error_costs[name])
+                    factor = rule.cost(name) / facts.error_costs[name]
+                    low, high = bounds_of(rule, column, factor)
                     tallies[rule.name, name].add(float(column.values[0]), low, high)
     cells = []
     for (rule_name, name), tally in tallies.items():
@@ -137,22 +150,18 @@ def compare(design: CohortDesign, effort: Effort) -> list[CoverageCell]:
     return cells
 
 
-def bounds_of(rule: GainRule, column: Column, cost: float) -> tuple[float, float]:
-    """Return the interval of the gain of all classes together."""
+def bounds_of(rule: GainRule, column: Column, factor: float) -> tuple[float, float]:
+    """Return the interval of the gain of all classes together; errors cost ``factor`` times what
+    the code assumes.
+    """
     assert column.replicates is not None
     entry = column.support[0]
-    event = entry.event or 0.0
-    event *= (rule.alarm if cost < 1 else rule.miss) / cost
-    support = [replace(entry, event=event, reach=rule.reach)]
+    support = [replace(entry, event=(entry.event or 0.0) * factor, reach=rule.reach)]
     value, sample = column.values[:1], column.replicates[:, :1]
     (stated,) = making.intervals(value, sample, support)
     if rule.form == "Jeffreys" and "few_errors" in stated.flags:
         (stated,) = making.intervals(value, sample, support, bounds=(0.0, math.inf))
-    low, high = stated.low, min(stated.high, 1.0)
-    if rule.floor:
-        nothing, one = np.zeros(1), np.array([event])
-        high = max(high, min(float(few_errors.gamma(nothing, one, one, NOMINAL)[1][0]), 1.0))
-    return low, high
+    return stated.low, min(stated.high, 1.0)
 
 
 def summary(cells: Sequence[CoverageCell]) -> Iterator[str]:
@@ -175,10 +184,10 @@ if __name__ == "__main__":
             continue
         of_part: list[CoverageCell] = []
         for one in designs:
-            of_part += compare(one, Effort(250, 300, 500, SEEDS[part]))
-            sys.stdout.write(
-                "".join(f"{cell}\n" for cell in of_part if cell.family == RULES[0].name)
-            )
+            cells = compare(one, Effort(250, 300, 500, SEEDS[part]))
+            of_part += cells
+            outside = [cell for cell in cells if not cell.inside]
+            sys.stdout.write("".join(f"{cell}\n" for cell in outside))
         for line in summary(of_part):
             sys.stdout.write(f"{part}: {line}\n")
         sys.stdout.flush()
