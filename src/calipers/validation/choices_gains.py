@@ -11,18 +11,17 @@ Every candidate makes its interval from the same replicates, with parts of its o
     what a lone false alarm, a miss, or a mistake in place or class is assumed to cost, in
     references.
 
-How the choice was made, written before it was measured. Round one, on the designs of `CHOOSING`
-with seed 31,000: the rule so far stays unless another has at least two numbers more inside the gate
-and no more numbers covered in less than .90. If it stays, its form with a floor (no upper bound is
-below that without an error) is taken instead if it has at most one number inside fewer and no more
-below .90. Nothing had two more, and the floor cost nothing (17 of 21 inside either way, one below
-.90); it is part of `statistics.intervals` now, and of every candidate here.
+How the choice was made, written before it was measured, on the designs of `CHOOSING` with seed
+31,000: the rule so far (gamma, reach 1) stays unless another has at least two numbers more inside
+the gate and no more numbers covered in less than .90. If it stays, its form with a floor (no upper
+bound is below that without an error) is taken instead if it has at most one number inside fewer and
+no more below .90. Nothing had two more, and the floor cost nothing (17 of 21 inside either way, one
+below .90); it is part of `statistics.intervals` now, and of every candidate here. The designs of
+`CONFIRMING` choose nothing.
 
-Round two, after one number of round one was covered in .82 of the cases (a mistake in place costs a
-reference and is a false alarm, so that 1 is too little), written before it was measured: on the
-same designs with seed 33,000, ``moved = 1.5`` is taken if it has at least as many numbers inside
-and no more below .90, and is better in one of the two. The designs of `CONFIRMING` are measured
-once, afterwards, and choose nothing.
+Open: one number was covered in .82 of the cases, the gain of mistakes in place of which there are
+about two in 70 images. Such a mistake costs a reference and is a false alarm too, so that 1 is
+too little; the candidate with 1.5 was not among those that were written down.
 
 ``python -m calipers.validation.choices_gains`` prints both. Designs and seeds are not those of
 `calipers.validation.experiments`.
@@ -110,7 +109,7 @@ CONFIRMING = (
         "60 x 2, latent", 60, 2, always=True, sensitivity=0.85, alarms=0.3, generator=LATENT
     ),
 )
-SEEDS = {"choosing": 33_000, "confirming": 47_000}
+SEEDS = {"choosing": 31_000, "confirming": 47_000}
 
 
 def compare(design: CohortDesign, effort: Effort) -> list[CoverageCell]:
