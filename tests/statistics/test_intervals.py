@@ -310,11 +310,9 @@ def test_few_errors_count_what_is_assumed_as_far_as_their_clustering_is_unknown(
     assumed, unknown = 120 / (1 + 3 * 0.25), 1 - n_error / 5
     n = min(worth, 1 / ((1 - unknown) / worth + unknown / assumed))
     low, high = jeffreys(theta, n, 30, 120)
-    # Replicates may vary by less than such errors do; the bound is not above theirs.
-    path, objects = alone(30, 4)
-    lowest = path.lowest_share(objects, objects / (1 + 3 * 0.25))[n_error]
-    assert (found.low, found.high) == pytest.approx((min(low, lowest), high), abs=1e-12)
-    assert low <= lowest + 0.003
+    assert found.high == pytest.approx(high, abs=1e-12)
+    # Without errors in a unit or two the bound may lie a little lower.
+    assert low - 0.003 < found.low <= low + 1e-12
     assert found.low < theta < found.high
 
 
@@ -337,8 +335,8 @@ def alone(n_units: int, size: int, level: float = 0.95) -> tuple[few_errors.Erro
     """0, 1, 2... units of some size with one error each; and what their objects are worth."""
     n_error = np.arange(min(n_units, few_errors.NO_LONGER_FEW))
     tried = np.full(len(n_error), n_units)
-    total = n_error / (n_units * size)
-    path = few_errors.ErrorPath.of(total, n_error, tried, tried - 1, level)
+    total = n_error / (n_units * size), np.full(len(n_error), np.inf)
+    path = few_errors.ErrorPath.of(total, n_error, (tried, tried - 1), level)
     return path, np.full(len(n_error), float(n_units * size))
 
 

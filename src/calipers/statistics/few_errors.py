@@ -188,11 +188,27 @@ class ErrorPath:
     level: float
 
     @classmethod
-    def of(cls, total: F64, n_error: I64, tried: I64, df: I64, level: float) -> ErrorPath:
-        """Return the path to errors that cost so much in ``total``, in ``n_error`` units."""
+    def of(
+        cls,
+        total: tuple[F64, F64],
+        n_error: I64,
+        units: tuple[I64, I64],
+        level: float,
+    ) -> ErrorPath:
+        """Return the path to errors in ``n_error`` units.
+
+        Parameters
+        ----------
+        total
+            What the errors cost in all, and its standard error: of units with more and fewer
+            objects it is less than the errors alone would have, and so it is along the path.
+        units
+            Units that could be in error, and degrees of freedom.
+        """
+        tried, df = units
         last = min(int(n_error.max(initial=0)), NO_LONGER_FEW)
         errors = np.minimum(np.arange(last + 1.0)[:, None], n_error)
-        cost = total / np.maximum(n_error, 1)
+        cost = total[0] / np.maximum(n_error, 1)
         varying = np.maximum(tried - errors, 0.0) / np.maximum(tried - 1, 1)
         enough = np.array([enough_errors(number) for number in tried.tolist()])
         few = errors < enough
@@ -202,6 +218,9 @@ class ErrorPath:
         unknown = np.maximum(1 - number, 0.0)
         ratio = np.array([t_for_z(freedom, level) for freedom in df.tolist()])
         error = cost * np.sqrt(errors * varying)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            regular = np.where(error[-1] > 0, np.minimum(total[1] / error[-1], 1.0), 1.0)
+        error = error * regular
         on_bound = few | (drawn < ON_BOUND)
         return cls(errors, cost, error, tried, few, on_bound, unknown, ratio, level)
 

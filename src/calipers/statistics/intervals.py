@@ -472,12 +472,16 @@ def _cautious(sample: BootstrapSample, support: Sequence[Support], forms: list[s
     n_error = np.minimum(np.array([entry.n_error for entry in entries], np.int64), tried)
     effects = np.array([assumed_effect_of(entry, sample.level) for entry in entries])
     event = np.array([NAN if entry.event is None else entry.event for entry in entries])
+    n_units = np.array([entry.n_units for entry in entries])
+    own = np.sqrt(n_units / freedom) * sample.sd[columns]
+    own = np.hypot(own, np.sqrt(np.array([entry.hidden for entry in entries])))
+    of_units = tried, freedom
     if np.isnan(event).any():
-        path = few_errors.ErrorPath.of(1 - x, n_error, tried, freedom, sample.level)
+        path = few_errors.ErrorPath.of((1 - x, own), n_error, of_units, sample.level)
         most = np.maximum(np.array([entry.n_trials for entry in entries], np.float64), tried)
         limits[columns] = path.lowest_share(most, most / effects)
         return limits
-    path = few_errors.ErrorPath.of(x, n_error, tried, freedom, sample.level)
+    path = few_errors.ErrorPath.of((x, own), n_error, of_units, sample.level)
     if is_rate:
         limits[columns] = path.highest_rate(event, event * effects)
     else:

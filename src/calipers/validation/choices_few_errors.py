@@ -178,7 +178,7 @@ def share_bounds(hits: I64, kind: ErrorKind, rule: FewErrorsRule) -> tuple[F64, 
     special_form = few | (on_bound > MOST_ON_BOUND) | is_bound | (error <= 1e-12)
     low, high = np.where(special_form, low, t_low), np.where(special_form, high, t_high)
     if rule.envelope:
-        path = _path(1 - x, n_error, units)
+        path = _path((1 - x, error), n_error, units)
         limit = path.lowest_share(np.full(len(x), n), np.full(len(x), n / effect))
         low = np.where(n_error < NO_LONGER_FEW, np.minimum(low, limit), low)
     return low, high
@@ -210,7 +210,8 @@ def rate_bounds(events: I64, kind: ErrorKind, rule: FewErrorsRule) -> tuple[F64,
         step = np.exp(t * error / x)
         low, high = np.where(few, low, x / step), np.where(few, high, x * step)
     if rule.envelope:
-        limit = _path(x, n_error, units).highest_rate(np.full(len(x), 1 / n), event)
+        path = _path((x, error), n_error, units)
+        limit = path.highest_rate(np.full(len(x), 1 / n), event)
         high = np.where(n_error < NO_LONGER_FEW, np.maximum(high, limit), high)
     return low, high
 
@@ -225,10 +226,10 @@ def assumed_effect(kind: ErrorKind, rule: FewErrorsRule) -> float:
     return min(effect, 1 + max(limit - 1, 0.0) / ratio**2)
 
 
-def _path(total: F64, n_error: I64, units: int) -> ErrorPath:
+def _path(total: tuple[F64, F64], n_error: I64, units: int) -> ErrorPath:
     """Return the path of every data set from no unit in error to its own."""
-    tried = np.full(len(total), units)
-    return ErrorPath.of(total, np.minimum(n_error, NO_LONGER_FEW), tried, tried - 1, NOMINAL)
+    tried = np.full(len(n_error), units)
+    return ErrorPath.of(total, np.minimum(n_error, NO_LONGER_FEW), (tried, tried - 1), NOMINAL)
 
 
 Grid = tuple[tuple[float, ...], tuple[int, ...], tuple[int, ...], tuple[float, ...]]
