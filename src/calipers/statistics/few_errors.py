@@ -180,7 +180,7 @@ class ErrorPath:
     errors: F64  # (r, m) units in error
     cost: F64  # (m,) of one unit in error
     error: F64  # (r, m) standard error
-    tried: I64  # (m,) units that could be in error
+    tried: F64  # (m,) units that could be in error
     few: Flags  # (r, m) errors are few ...
     on_bound: Flags  # (r, m) ... or too many replicates without one
     unknown: F64  # (r, m) how far the clustering of errors is unknown
@@ -222,7 +222,7 @@ class ErrorPath:
             regular = np.where(error[-1] > 0, np.minimum(total[1] / error[-1], 1.0), 1.0)
         error = error * regular
         on_bound = few | (drawn < ON_BOUND)
-        return cls(errors, cost, error, tried, few, on_bound, unknown, ratio, level)
+        return cls(errors, cost, error, tried * 1.0, few, on_bound, unknown, ratio, level)
 
     def lowest_share(self, most: F64, assumed: F64) -> F64:
         """Return the lower bound of shares of so many objects, worth what is assumed."""
