@@ -206,8 +206,8 @@ class ErrorPath:
             Units that could be in error, and degrees of freedom.
         """
         tried, df = units
-        last = min(int(n_error.max(initial=0)), NO_LONGER_FEW)
-        errors = np.minimum(np.arange(last + 1.0)[:, None], n_error)
+        most = min(int(n_error.max(initial=0)), NO_LONGER_FEW)
+        errors = np.minimum(np.arange(most + 1.0)[:, None], n_error)
         cost = total[0] / np.maximum(n_error, 1)
         varying = np.maximum(tried - errors, 0.0) / np.maximum(tried - 1, 1)
         enough = np.array([enough_errors(number) for number in tried.tolist()])
@@ -218,11 +218,16 @@ class ErrorPath:
         unknown = np.maximum(1 - number, 0.0)
         ratio = np.array([t_for_z(freedom, level) for freedom in df.tolist()])
         error = cost * np.sqrt(errors * varying)
+        # Where all units are in error nothing varies; what they vary by is as if one were not.
+        last = np.minimum(n_error, tried - 1.0)
+        of_last = cost * np.sqrt(last * (tried - last) / np.maximum(tried - 1, 1))
         with np.errstate(divide="ignore", invalid="ignore"):
-            regular = np.where(error[-1] > 0, np.minimum(total[1] / error[-1], 1.0), 1.0)
+            regular = np.where(of_last > 0, np.minimum(total[1] / of_last, 1.0), 1.0)
         error = error * regular
         on_bound = few | (drawn < ON_BOUND)
-        return cls(errors, cost, error, tried * 1.0, few, on_bound, unknown, ratio, level)
+        return cls(
+            errors, cost, error, tried.astype(np.float64), few, on_bound, unknown, ratio, level
+        )
 
     def lowest_share(self, most: F64, assumed: F64) -> F64:
         """Return the lower bound of shares of so many objects, worth what is assumed."""
