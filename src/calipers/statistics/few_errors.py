@@ -213,8 +213,8 @@ class ErrorPath:
         enough = np.array([enough_errors(number) for number in tried.tolist()])
         few = errors < enough
         with np.errstate(divide="ignore"):
-            drawn = -tried * np.log(np.maximum(1 - errors / tried, 0.0))
-        number = np.where(few, np.minimum(drawn, errors), drawn) / np.where(few, enough, ON_BOUND)
+            rarity = -tried * np.log(np.maximum(1 - errors / tried, 0.0))
+        number = np.where(few, np.minimum(rarity, errors), rarity) / np.where(few, enough, ON_BOUND)
         unknown = np.maximum(1 - number, 0.0)
         ratio = np.array([t_for_z(freedom, level) for freedom in df.tolist()])
         error = cost * np.sqrt(errors * varying)
@@ -224,7 +224,7 @@ class ErrorPath:
         with np.errstate(divide="ignore", invalid="ignore"):
             regular = np.where(of_last > 0, np.minimum(total[1] / of_last, 1.0), 1.0)
         error = error * regular
-        on_bound = few | (drawn < ON_BOUND)
+        on_bound = few | (rarity < ON_BOUND)
         return cls(
             errors, cost, error, tried.astype(np.float64), few, on_bound, unknown, ratio, level
         )

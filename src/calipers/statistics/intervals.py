@@ -58,6 +58,7 @@ FEWEST_UNITS = 5
 FEW_UNITS = 10
 FEWEST_REPLICATES, MOST_REPLICATES = 100, 10_000_000
 MOST_UNDEFINED = 0.05  # of the replicates
+LEAST_COST = 0.5  # of a whole error, in objects: a miss costs half of one in F1
 BATCHES = 10  # for the Monte-Carlo error of a bound
 
 
@@ -459,9 +460,7 @@ def _cautious(sample: BootstrapSample, support: Sequence[Support], forms: list[s
         if entry.n_error is None or form not in ("few_errors", "method"):
             continue
         few = entry.n_error < NO_LONGER_FEW and entry.tried >= FEWEST_UNITS
-        if entry.event is None and (entry.n_trials is None or theta[k] < 0.5):
-            few = False
-        if few:
+        if few and _has_whole_errors(entry, theta[k]):
             columns.append(k)
     if not columns or sample.bounds not in ((0.0, 1.0), (0.0, math.inf)):
         return limits
@@ -487,6 +486,24 @@ def _cautious(sample: BootstrapSample, support: Sequence[Support], forms: list[s
     else:
         limits[columns] = path.highest_gain(event * effects)
     return limits
+
+
+def _has_whole_errors(support: Support, theta: float) -> bool:
+    """Return whether a value falls short by errors that some units have and others have not.
+
+    Many small ones in every unit, such as those of voxels or of false alarms with low scores, are
+    no few errors.
+    """
+    n_error = support.n_error or 0
+    if not n_error:
+        return support.event is not None or support.n_trials is not None
+    if n_error >= support.tried:
+        return False
+    if support.event is not None:
+        return theta / support.event >= LEAST_COST * n_error
+    if support.n_trials is None or theta < 0.5:
+        return False
+    return (1 - theta) * max(support.n_trials, support.tried) >= LEAST_COST * n_error
 
 
 def _held(bounds: Pair, limit: float, support: Support) -> Pair:

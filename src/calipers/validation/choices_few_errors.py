@@ -18,7 +18,8 @@ nothing. Each candidate states an interval as `statistics.intervals` does, with 
     no lower bound of a share (upper bound of a rate) is above (below) one of the bounds of such
     errors in fewer units, so that errors never raise (lower) it. When the choice was made, the path
     was that of single errors, and ended with the first interval of the t form; what confirmed it is
-    measured as the code does it now (`few_errors.ErrorPath`);
+    measured with the path of now (`few_errors.ErrorPath`), also where every unit is in error, which
+    has been left out since;
 ``exact``
     rates have the exact Poisson interval (Garwood 1936), else Jeffreys'.
 
@@ -180,7 +181,7 @@ def share_bounds(hits: I64, kind: ErrorKind, rule: FewErrorsRule) -> tuple[F64, 
     if rule.envelope:
         path = _path((1 - x, error), n_error, units)
         limit = path.lowest_share(np.full(len(x), n), np.full(len(x), n / effect))
-        low = np.where(n_error < NO_LONGER_FEW, np.minimum(low, limit), low)
+        low = np.where(n_error < min(NO_LONGER_FEW, units), np.minimum(low, limit), low)
     return low, high
 
 
@@ -212,7 +213,7 @@ def rate_bounds(events: I64, kind: ErrorKind, rule: FewErrorsRule) -> tuple[F64,
     if rule.envelope:
         path = _path((x, error), n_error, units)
         limit = path.highest_rate(np.full(len(x), 1 / n), event)
-        high = np.where(n_error < NO_LONGER_FEW, np.maximum(high, limit), high)
+        high = np.where(n_error < min(NO_LONGER_FEW, units), np.maximum(high, limit), high)
     return low, high
 
 
