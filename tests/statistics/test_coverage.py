@@ -102,7 +102,7 @@ def test_the_command_measures_what_the_page_promises(tmp_path: Path) -> None:
     outside = [str(cell) for cell in cells if not cell.inside]
     assert len(outside) <= 0.05 * len(cells), "\n".join(outside)
     assert all(cell.without == 0 for cell in cells)
-    assert min(cell.coverage for cell in cells) > 0.87, "\n".join(outside)
+    assert min(cell.coverage for cell in cells) > 0.85, "\n".join(outside)
     assert (LOWEST, HIGHEST) == (0.90, 0.995)
 
 
