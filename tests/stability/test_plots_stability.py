@@ -33,7 +33,7 @@ def test_the_pair_that_agrees_least_is_named(found):
     figure, values = found.figure("pairs"), found.per_pair("APJ")
     a, b = np.unravel_index(np.nanargmin(values), values.shape)
     assert figure.title.startswith(
-        f"{found.models[min(a, b)]} and {found.models[max(a, b)]} agree least: APJ "
+        f"On these images {found.models[min(a, b)]} and {found.models[max(a, b)]} agree least: APJ "
     )
     assert np.array_equal(figure.values, values, equal_nan=True)
     assert found.figure("pairs", score="Spearman").label == "Spearman"

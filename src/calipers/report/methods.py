@@ -259,7 +259,8 @@ def _certainty(page: Context, cite: _Citations) -> Iterator[str]:
             "(of rates: that of a Poisson number; of gains of AP: the gamma interval of Fay and "
             "Feuer) with as many trials as the bootstrap standard error is worth; without an "
             f"error, errors within one of the {units} are assumed to correlate by "
-            f"{ASSUMED_LIKENESS:g}."
+            f"{ASSUMED_LIKENESS:g}, up to a limit. No bound is bolder than that of such errors in "
+            f"fewer {units}."
         )
     if any(row.estimate.method == "clopper-pearson-units" for row in ev.rows):
         yield (

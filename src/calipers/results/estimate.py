@@ -34,7 +34,7 @@ REASONS = (
 KNOWN_REASONS = frozenset(REASONS)  # looked up for every estimate
 
 # Intraclass correlation of errors that is assumed where no error shows it: chosen among .2, .25 and
-# .3 by `calipers.validation.choices`, as the smallest that still covers about as often.
+# .3 as the smallest that still covers about as often; `statistics.few_errors` has a limit to it.
 ASSUMED_LIKENESS = 0.25
 
 FLAGS = {

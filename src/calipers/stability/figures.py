@@ -99,7 +99,8 @@ def _pairs_title(result: StabilityResult, score: str, values: F64) -> str:
         return f"No two models have a value of {score}"
     a, b = min(defined.tolist(), key=lambda pair: float(values[pair[0], pair[1]]))
     first, second = short_name(result.models[a], 20), short_name(result.models[b], 20)
-    title = f"{first} and {second} agree least: {score} {score_text(float(values[a, b]))}"
+    lowest = score_text(float(values[a, b]))
+    title = f"On these images {first} and {second} agree least: {score} {lowest}"
     if len(defined) > 1:
         highest = score_text(float(np.nanmax(values)))
         title += f"; the highest of {len(defined)} pairs is {highest}"
@@ -670,7 +671,7 @@ def object_pairs(result: ObjectStability) -> HeatMap:
     if len(defined):
         a, b = min(defined.tolist(), key=lambda pair: float(values[pair[0], pair[1]]))
         first, second = short_name(result.models[a], 20), short_name(result.models[b], 20)
-        title = f"{first} and {second} agree least: {percent_text(values[a, b])}"
+        title = f"On these images {first} and {second} agree least: {percent_text(values[a, b])}"
     # Percentages instead of the numbers of the colours.
     words = []
     for r, row in enumerate(values.tolist()):

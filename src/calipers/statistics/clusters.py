@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 from calipers.results.estimate import Estimate
 from calipers.show.words import plural
 from calipers.statistics.estimates import Case, weighed
-from calipers.statistics.intervals import FEWEST_UNITS, special
+from calipers.statistics.few_errors import special
+from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.weights import Units, jackknife
 
 GROUP_NAMES = ("centre", "center", "site", "hospital", "clinic", "institution")

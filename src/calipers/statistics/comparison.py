@@ -57,6 +57,7 @@ from calipers.arrays import F64
 from calipers.errors import UsageError, did_you_mean
 from calipers.metrics.base import Evidence, Metric
 from calipers.results.comparison import smallest_p
+from calipers.statistics.few_errors import special
 from calipers.statistics.intervals import (
     FEWEST_UNITS,
     MOST_UNDEFINED,
@@ -64,7 +65,6 @@ from calipers.statistics.intervals import (
     Support,
     intervals,
     none,
-    special,
 )
 from calipers.statistics.weights import BLOCK, Units, Weights, bootstrap, exact_swaps, swaps
 

@@ -292,20 +292,17 @@ def _supports(
     supports = []
     for row, number in enumerate(value.tolist()):
         n_positive, n_tried, n_error = support[row, k].tolist()
-        n_trials, event, single = float(counts[row][k][TRIALS[facts.trials]]), None, 0.0
+        n_trials, event, size = float(counts[row][k][TRIALS[facts.trials]]), None, 1.0
         if facts.bounds_of(k)[1] == np.inf and facts.counts_events:
             # A rate is per image, a count of all images.
             n_images = counts[row][k][IMAGES]
             per = 1 if facts.per_image else n_images
             n_trials = number * n_images / per
-            # One event, and those in as many images of its unit as are likely to fare alike.
-            single = per / n_images
-            event = single * float(making.assumed_effect(n_images / units.number))
+            event, size = per / n_images, n_images / units.number
         elif facts.names[k] in facts.error_costs and n_trials:
             # Costs are in references, and errors of a unit with several are likely to be alike.
             size = max(n_trials / max(n_tried, 1), 1.0)
-            cost = facts.error_costs[facts.names[k]] / n_trials
-            event = cost * float(making.assumed_effect(size))
+            event = facts.error_costs[facts.names[k]] / n_trials
         supports.append(
             Support(
                 units.number,
@@ -315,7 +312,7 @@ def _supports(
                 units.freedom,
                 n_trials=n_trials,
                 event=event,
-                single=single,
+                size=size,
                 reach=facts.bias_reach.get(facts.names[k], 0.0),
             )
         )

@@ -29,8 +29,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -39,24 +37,29 @@ from numpy.typing import NDArray
 from calipers.arrays import F64
 from calipers.errors import UsageError, did_you_mean, real, whole
 from calipers.registry import INTERVALS
-from calipers.results.estimate import ASSUMED_LIKENESS, Estimate, PopulatedMean
+from calipers.results.estimate import Estimate, PopulatedMean
+from calipers.statistics import few_errors
+from calipers.statistics.few_errors import (
+    ENOUGH_ERRORS,
+    MOST_IN_ERROR,
+    MOST_ON_BOUND,
+    NO_LONGER_FEW,
+    ROUNDING,
+    special,
+)
 from calipers.statistics.student import normal_quantile, t_quantile
 
 NAN = float("nan")
 NOWHERE = (NAN, NAN)
+Pair = tuple[float, float]
 
 # Below 5 units there is no interval, below 10 a flag: see the top of this file.
 FEWEST_UNITS = 5
 FEW_UNITS = 10
-# Fewer units in error than this, and no more than this share of them, are few errors.
-ENOUGH_ERRORS = 5
-MOST_IN_ERROR = 1 / 3
 FEWEST_REPLICATES, MOST_REPLICATES = 100, 10_000_000
 MOST_UNDEFINED = 0.05  # of the replicates
-MOST_ON_BOUND = 0.05  # of the replicates
+LEAST_COST = 0.5  # of a whole error, in objects: a miss costs half of one in F1
 BATCHES = 10  # for the Monte-Carlo error of a bound
-# of a metric; pycocotools' epsilon makes a perfect average precision a little less than 1
-ROUNDING = 1e-12
 
 
 def check_level(level: float) -> None:
@@ -155,9 +158,9 @@ class Support:
     freedom: int | None = None
     # objects that a share is of, or events that a rate counts: there is no more to learn from
     n_trials: float | None = None
-    # what one event and those likely to come with it add; None: the value counts no events
+    # what a lone event adds, or costs at most; None: the value counts no events
     event: float | None = None
-    single: float = 0.0  # the least that one event adds, if that is known
+    size: float = 1.0  # objects or images of a unit, events among which are likely to be alike
     # variance that the replicates do not show, as where rare classes enter a mean
     hidden: float = 0.0
     reach: float = 0.0  # how far the interval reaches beyond the bootstrap's bias
@@ -251,10 +254,16 @@ def intervals(
     if few:
         table = few_errors_t(sample.take(np.array(few)), [support[k] for k in few])
         of_few = {k: (table, at) for at, k in enumerate(few)}
+    is_t = limits.method.startswith("bootse-t")
+    reached = np.full(len(support), np.nan)
+    if few_form and is_t:
+        reached = _cautious(sample, support, forms)
     result = []
     for k, (form, entry) in enumerate(zip(forms, support)):
         table, at = of_few.get(k, (limits, k))
-        result.append(_stated(sample, k, entry, form, table.entry(at)))
+        name, bounds_of_k, mc_error = table.entry(at)
+        bounds_of_k = _held(bounds_of_k, float(reached[k]), entry)
+        result.append(_stated(sample, k, entry, form, (name, bounds_of_k, mc_error)))
     return result
 
 
@@ -268,7 +277,7 @@ class IntervalBounds:
     mc_low: F64
     mc_high: F64
 
-    def entry(self, k: int) -> tuple[str, tuple[float, float], tuple[float, float]]:
+    def entry(self, k: int) -> tuple[str, Pair, Pair]:
         """Return method, bounds and their Monte-Carlo errors of one interval."""
         bounds = float(self.low[k]), float(self.high[k])
         return self.method, bounds, (float(self.mc_low[k]), float(self.mc_high[k]))
@@ -403,29 +412,33 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
     tried = np.array([float(entry.tried) for entry in support])
     trials = np.array([np.inf if e.n_trials is None else e.n_trials for e in support])
     most = np.maximum(trials, tried)
-    events = np.array([NAN if entry.event is None else entry.event for entry in support])
-    singles = np.array([entry.single for entry in support])
+    single = np.array([NAN if entry.event is None else entry.event for entry in support])
     unknown = _unknown_clustering(sample, support)
     ratio = _t(df, sample.level) / normal_quantile(sample.level)
     low_bound, high_bound = sample.bounds
     is_rate = math.isinf(high_bound)
     # A rate, or a sum of costs that ends at a bound.
-    counts_events = is_rate or not np.isnan(events).any()
+    counts_events = is_rate or not np.isnan(single).any()
     width = 1.0 if counts_events else high_bound - low_bound
     x = (sample.theta - low_bound) / width
+    effects = np.array([assumed_effect_of(entry, sample.level) for entry in support])
+    events = single * effects
+    assumed = np.where(np.isinf(most), tried, most / effects)
 
     def limits(rows: F64) -> tuple[F64, F64]:
         spread = np.sqrt(n_units / df) * _moments(rows, np.isnan(rows))[1]
         error = np.hypot(spread, np.sqrt(hidden)) / width
         if counts_events:
-            size = _widened(_event_size(x, error, (most, events), unknown), singles, ratio)
+            size = few_errors.event_size(x, error, (most, events), unknown)
             if is_rate:
-                return _poisson(x, size, sample.level)
-            low, high = _gamma(x, size, events, sample.level)
+                return few_errors.poisson(x, few_errors.widened(size, single, ratio), sample.level)
+            # Costs differ, so nothing is known about their variance.
+            size = few_errors.widened(size, np.zeros(len(x)), ratio)
+            low, high = few_errors.gamma(x, size, events, sample.level)
             return low, np.minimum(high, high_bound)
-        trials_of_x = _trials(x * (1 - x), error, (most, tried), unknown)
-        trials_of_x = 1.0 / _widened(1.0 / trials_of_x, 1.0 / most, ratio)
-        low, high = _jeffreys(x, trials_of_x, sample.level)
+        of_x = few_errors.trials(x * (1 - x), error, (most, assumed), unknown)
+        of_x = 1.0 / few_errors.widened(1.0 / of_x, 1.0 / most, ratio)
+        low, high = few_errors.jeffreys(x, of_x, sample.level)
         return low_bound + width * low, low_bound + width * high
 
     method = "gamma-t" if counts_events else "jeffreys-t"
@@ -433,34 +446,82 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
     return _limits(method, sample.replicates, limits, apart=sample.apart)
 
 
-def _trials(variance: F64, error: F64, support: tuple[F64, F64], unknown: F64) -> F64:
-    """Return the effective number of trials: what the standard error is worth.
+def _cautious(sample: BootstrapSample, support: Sequence[Support], forms: list[str]) -> F64:
+    """Return how far intervals reach at least: the bounds of such errors in fewer units.
 
-    As far as the clustering of errors is ``unknown`` (1 to 0) it is assumed, which never adds
-    trials. ``support`` has the most trials that there can be, objects as a rule, and the units.
+    Errors never raise the lower bound of a share, nor lower the upper bound of a rate or a sum of
+    costs: see `statistics.few_errors`. NaN where there is no such bound.
     """
-    most, tried = support
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Kish's design effect of units that are alike.
-        assumed = np.where(np.isinf(most), tried, most / assumed_effect(most / tried))
-        worth = np.where(error > ROUNDING, np.minimum(variance / error**2, most), tried)
-        # On a bound the variance is 0 although replicates may vary: then all is unknown.
-        of_errors = np.where(unknown < 1, (1 - unknown) / worth, 0.0)
-        mixed = 1.0 / (of_errors + unknown / assumed)
-        return np.asarray(np.where(unknown < 1, np.minimum(mixed, worth), mixed))
+    limits = np.full(len(support), np.nan)
+    is_rate = math.isinf(sample.bounds[1])
+    theta = sample.theta.tolist()
+    columns = []
+    for k, (form, entry) in enumerate(zip(forms, support)):
+        if entry.n_error is None or form not in ("few_errors", "method"):
+            continue
+        few = entry.n_error < NO_LONGER_FEW and entry.tried >= FEWEST_UNITS
+        if few and _has_whole_errors(entry, theta[k]):
+            columns.append(k)
+    if not columns or sample.bounds not in ((0.0, 1.0), (0.0, math.inf)):
+        return limits
+    entries = [support[k] for k in columns]
+    x = sample.theta[columns]
+    tried = np.array([entry.tried for entry in entries])
+    freedom = np.array([max(entry.df, 1) for entry in entries])
+    n_error = np.minimum(np.array([entry.n_error for entry in entries], np.int64), tried)
+    effects = np.array([assumed_effect_of(entry, sample.level) for entry in entries])
+    event = np.array([NAN if entry.event is None else entry.event for entry in entries])
+    n_units = np.array([entry.n_units for entry in entries])
+    own = np.sqrt(n_units / freedom) * sample.sd[columns]
+    own = np.hypot(own, np.sqrt(np.array([entry.hidden for entry in entries])))
+    of_units = tried, freedom
+    if np.isnan(event).any():
+        path = few_errors.ErrorPath.of((1 - x, own), n_error, of_units, sample.level)
+        most = np.maximum(np.array([entry.n_trials for entry in entries], np.float64), tried)
+        limits[columns] = path.lowest_share(most, most / effects)
+        return limits
+    path = few_errors.ErrorPath.of((x, own), n_error, of_units, sample.level)
+    if is_rate:
+        limits[columns] = path.highest_rate(event, event * effects)
+    else:
+        limits[columns] = path.highest_gain(event * effects)
+    return limits
 
 
-def _widened(of_one: F64, least: F64, ratio: F64) -> F64:
-    """Return the variance of one trial, or the size of one event, as large as t for z makes it.
+def _has_whole_errors(support: Support, theta: float) -> bool:
+    """Return whether a value falls short by errors that some units have and others have not.
 
-    ``least`` is what independent objects have; only what clustering adds to it is estimated.
+    Many small ones in every unit, such as those of voxels or of false alarms with low scores, are
+    no few errors.
     """
-    return np.asarray(least + ratio**2 * np.maximum(of_one - least, 0.0))
+    n_error = support.n_error or 0
+    if not n_error:
+        return support.event is not None or support.n_trials is not None
+    if n_error >= support.tried:
+        return False
+    if support.event is not None:
+        return theta / support.event >= LEAST_COST * n_error
+    if support.n_trials is None or theta < 0.5:
+        return False
+    return (1 - theta) * max(support.n_trials, support.tried) >= LEAST_COST * n_error
 
 
-def assumed_effect(size: F64 | float) -> F64:
-    """Return by how much units of a size vary more than as many objects, where nothing shows it."""
-    return np.asarray(1.0 + (np.asarray(size) - 1.0) * ASSUMED_LIKENESS)
+def _held(bounds: Pair, limit: float, support: Support) -> Pair:
+    """Return the bounds, at least as far as a limit on the side of more errors."""
+    low, high = bounds
+    if math.isnan(limit):
+        return bounds
+    return (min(low, limit), high) if support.event is None else (low, max(high, limit))
+
+
+def assumed_effect_of(support: Support, level: float) -> float:
+    """Return by how much units are assumed to vary more than as many objects or images."""
+    size = support.size
+    if support.event is None:
+        most = support.tried if support.n_trials is None else support.n_trials
+        size = most / support.tried
+    of_units = max(support.tried, FEWEST_UNITS), max(support.df, 1)
+    return few_errors.assumed_effect(size, *of_units, level)
 
 
 def _unknown_clustering(sample: BootstrapSample, support: Sequence[Support]) -> F64:
@@ -473,70 +534,9 @@ def _unknown_clustering(sample: BootstrapSample, support: Sequence[Support]) -> 
     for k, entry in enumerate(support):
         if entry.few_errors and entry.n_error is not None:
             number[k] = min(number[k], entry.n_error)
-            enough[k] = min(ENOUGH_ERRORS, math.floor(MOST_IN_ERROR * entry.tried) + 1)
+            enough[k] = few_errors.enough_errors(entry.tried)
     number[_on_bound(sample.theta, sample.bounds)] = 0.0
     return np.asarray(np.maximum(1.0 - number / enough, 0.0))
-
-
-def _jeffreys(x: F64, n: F64, level: float) -> tuple[F64, F64]:
-    """Return Jeffreys' interval of shares x of n trials; it holds x, to the bit.
-
-    Without an error its bound would be too bold. There it is the mid-p bound, with ``p^n = 1 -
-    level``, which is the rule of three at 95 %; from there it goes evenly to that of one error.
-    """
-    low = np.where(x > 0, _lower_share((1 - x) * n, n, level), 0.0)
-    high = np.where(x < 1, 1 - _lower_share(x * n, n, level), 1.0)
-    return np.clip(low, 0.0, x), np.clip(high, x, 1.0)
-
-
-def _lower_share(errors: F64, n: F64, level: float) -> F64:
-    """Return the lower bound of a share of n trials with so many errors."""
-    least_one = np.maximum(errors, 1.0)
-    hits = np.maximum(n - least_one, 0.0)
-    bound = special().betaincinv(hits + 0.5, least_one + 0.5, (1 - level) / 2)
-    faultless = (1 - level) ** (1 / n)
-    return np.asarray(np.where(errors < 1, (1 - errors) * faultless + errors * bound, bound))
-
-
-def _event_size(x: F64, error: F64, support: tuple[F64, F64], unknown: F64) -> F64:
-    """Return what one event adds to rates x, as their standard errors say: the variance over x.
-
-    As far as clustering is ``unknown`` it is assumed, which never makes events smaller. ``support``
-    has the most events that there can be, and what one adds where nothing shows it.
-    """
-    most, event = support
-    with np.errstate(divide="ignore", invalid="ignore"):
-        size = np.maximum(np.where(x > 0, error**2 / x, event), np.where(x > 0, x / most, 0.0))
-        mixed = (1 - unknown) * size + unknown * event
-        larger = np.where(np.isnan(event), size, np.maximum(size, mixed))
-        return np.asarray(np.where(unknown < 1, larger, mixed))
-
-
-def _poisson(x: F64, size: F64, level: float) -> tuple[F64, F64]:
-    """Return Jeffreys' interval of Poisson rates x, to which every event adds its size; it holds x.
-
-    Without an event its bound would be too bold. There it is the mid-p bound, ``-log(1 - level)``
-    events, which is the rule of three at 95 %; from there it goes evenly to that of one event.
-    """
-    gammaincinv, tail = special().gammaincinv, (1 - level) / 2
-    number = x / size
-    low = np.where(x > 0, gammaincinv(number + 0.5, tail), 0.0)
-    high = gammaincinv(np.maximum(number, 1.0) + 0.5, 1 - tail)
-    high = np.where(number < 1, (1 - number) * -math.log(1 - level) + number * high, high)
-    return np.minimum(size * low, x), np.maximum(size * high, x)
-
-
-def _gamma(x: F64, size: F64, event: F64, level: float) -> tuple[F64, F64]:
-    """Return intervals of sums x of costs that differ, where one error costs ``size`` on average.
-
-    The gamma interval of Fay and Feuer (Stat Med 1997): the upper bound is that with an error more,
-    which costs ``event``, because the few that were seen may have been cheap by luck.
-    """
-    gammaincinv, tail = special().gammaincinv, (1 - level) / 2
-    low = np.where(x > 0, gammaincinv(np.where(x > 0, x / size, 1.0), tail), 0.0)
-    with_one = (x * size + event**2) / (x + event)
-    high = with_one * gammaincinv((x + event) / with_one, 1 - tail)
-    return np.minimum(size * low, x), np.maximum(high, x)
 
 
 def bca(sample: BootstrapSample, jackknife: F64, n_units: NDArray[np.int64]) -> IntervalBounds:
@@ -712,7 +712,7 @@ def _stated(
     k: int,
     support: Support,
     form: str,
-    limits: tuple[str, tuple[float, float], tuple[float, float]],
+    limits: tuple[str, Pair, Pair],
 ) -> Interval:
     """Return the interval of one estimate, with its cautions."""
     theta, undefined = float(sample.theta[k]), int(sample.undefined[k])
@@ -790,8 +790,3 @@ def _mean(rows: F64) -> F64:
 
 def _t(freedom: NDArray[np.int64], level: float) -> F64:
     return np.array([t_quantile(df, level) for df in freedom.tolist()])
-
-
-def special() -> ModuleType:
-    """Return ``scipy.special``, imported late: it takes a tenth of a second."""
-    return import_module("scipy.special")

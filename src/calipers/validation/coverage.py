@@ -26,7 +26,7 @@ from calipers.validation.cells import (
     Effort,
     by_family,
 )
-from calipers.validation.experiments import experiments
+from calipers.validation.experiments import control, experiments
 
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
@@ -55,14 +55,18 @@ def read_csv(path: Path) -> list[CoverageCell]:
 
 
 def write_page(
-    cells: Sequence[CoverageCell], page: Path, effort: Effort, before: Path | None
+    cells: Sequence[CoverageCell],
+    control: Sequence[CoverageCell],
+    page: Path,
+    effort: Effort,
+    before: Path | None,
 ) -> None:
     """Replace what stands between the two marks of a page by the measured tables."""
     text = page.read_text(encoding="utf-8")
     head, _, rest = text.partition(START)
     _, _, tail = rest.partition(END)
     earlier = read_csv(before) if before else []
-    body = "\n".join(_tables(cells, earlier, effort))
+    body = "\n".join((*_tables(cells, earlier, effort), *_control_table(control)))
     page.write_text(f"{head}{START}\n\n{body}\n\n{END}{tail}", encoding="utf-8")
 
 
@@ -90,6 +94,21 @@ def _tables(
         yield (
             f"| {cell.family} | {cell.metric} | {cell.design} | {cell.n_units} | "
             f"{cell.truth:.3f} | {cell.stated:.2f} | {_share(cell.coverage)}{mark} | "
+            f"{_share(cell.mc_error)} | {cell.width:.2f} |"
+        )
+
+
+def _control_table(control: Sequence[CoverageCell]) -> Iterator[str]:
+    """Yield what intervals over images did, which must fail."""
+    yield ""
+    yield "### Control: images resampled although those of a patient are alike"
+    yield ""
+    yield "| number | design | truth | coverage | MC error | width |"
+    yield "|---|---|---|---|---|---|"
+    for cell in control:
+        mark = "" if cell.inside else " ⚠"
+        yield (
+            f"| {cell.metric} | {cell.design} | {cell.truth:.3f} | {_share(cell.coverage)}{mark} | "
             f"{_share(cell.mc_error)} | {cell.width:.2f} |"
         )
 
@@ -146,7 +165,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--simulations", type=int, default=300, help="data sets of a cell")
     parser.add_argument("--replicates", type=int, default=400, help="of the bootstrap")
     parser.add_argument("--extra", type=int, default=700, help="data sets without an interval")
-    parser.add_argument("--seed", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=Effort().seed)
     parser.add_argument("--only", default="", help="experiments whose name contains this")
     parser.add_argument("--jobs", type=int, default=1, help="processes; the cells are the same")
     parser.add_argument("--csv", type=Path, help="write the cells here")
@@ -162,10 +181,16 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
     for family, (number, inside, low, high) in by_family(cells).items():
         sys.stdout.write(f"{family:<20} {inside:>3} of {number:>3} inside, {low:.3f}-{high:.3f}\n")
+    of_control = [] if options.only else control(effort)
+    for cell in of_control:
+        sys.stdout.write(f"{cell}\n")
     if options.csv:
-        write_csv(cells, options.csv)
+        write_csv([*cells, *of_control], options.csv)
     if options.page:
-        write_page(cells, options.page, effort, options.before)
+        write_page(cells, of_control, options.page, effort, options.before)
+    if any(cell.holds for cell in of_control):
+        sys.stdout.write("the control passes: this measurement cannot tell a wrong interval\n")
+        return 1
     return 0
 
 

@@ -50,6 +50,7 @@ CLASS_MEANS = (
     Quantity("mean over classes", "AP"),
     Quantity("RoDeO", "RoDeO"),
 )
+CONTROL = (Quantity("control", "AP@0.5"), Quantity("control", "sensitivity"))
 ERRORS = CohortDesign("", 0, 0, loose=0.08, mislabelled=0.08, doubled=0.03)
 BOTH = (0.7, 0.4)
 LATENT: Literal["latent"] = "latent"
@@ -200,6 +201,14 @@ EXPERIMENTS: tuple[CoverageExperiment, ...] = (
 )
 # Experiments of other packages, "module:object", an iterable of `CoverageExperiment` each.
 OTHERS: tuple[str, ...] = ("calipers.validation.features:EXPERIMENTS",)
+
+
+def control(effort: Effort) -> list[CoverageCell]:
+    """Return cells that must fail: intervals that resample images where those of a unit are alike.
+
+    A gate that such intervals pass would show nothing.
+    """
+    return object_cells(SINGLE[0], CONTROL, effort, unit="image")
 
 
 def experiments() -> Iterator[CoverageExperiment]:

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Closed forms of intervals where errors are few, and how far a bound may go.
+
+`statistics.intervals` decides that errors are few and says what the bootstrap's standard error is;
+here are Jeffreys' interval of a share of so many trials, that of a Poisson number of so many
+events, the gamma interval of a sum of costs, and what is assumed about the clustering of errors
+where none shows it.
+
+**More errors never raise the lower bound of a share**, nor lower the upper bound of a rate or a sum
+of costs. Errors in further units show that units do not fail as a whole, and an interval that
+learns from that would reward them. So no bound is bolder than that of such errors in fewer units or
+in none (`ErrorPath`), whichever form either has. As that makes the bound without an error the bound
+of many data sets, the clustering that is assumed there has a limit (`largest_effect`). How it was
+chosen: `calipers.validation.choices_few_errors`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from types import ModuleType
+
+import numpy as np
+
+from calipers.arrays import F64, I64, Flags
+from calipers.results.estimate import ASSUMED_LIKENESS
+from calipers.statistics.student import normal_quantile, t_quantile
+
+# Fewer units in error than this, and no more than this share of them, are few errors.
+ENOUGH_ERRORS = 5
+MOST_IN_ERROR = 1 / 3
+MOST_ON_BOUND = 0.05  # of the replicates
+ON_BOUND = -math.log(MOST_ON_BOUND)  # with so many units in error, by chance
+# With so many units in error no bound need be held below those of fewer: the t form's own lie
+# lower.
+NO_LONGER_FEW = 30
+# The bound without an error lies at most so many times as far away as the t form's first one.
+FURTHEST = 2.0
+# of a metric; pycocotools' epsilon makes a perfect average precision a little less than 1
+ROUNDING = 1e-12
+
+
+def enough_errors(tried: int) -> int:
+    """Return with how many units in error, of those that could be, errors are no longer few."""
+    return min(ENOUGH_ERRORS, math.floor(MOST_IN_ERROR * tried) + 1)
+
+
+def first_of_t(tried: int) -> int:
+    """Return with how many units in error the t form takes over."""
+    first = enough_errors(tried)
+    # Of 5 units, too many replicates draw none of the 2 in error.
+    while (1 - first / tried) ** tried > MOST_ON_BOUND:
+        first += 1
+    return first
+
+
+@lru_cache(maxsize=1024)
+def largest_effect(tried: int, df: int, level: float) -> float:
+    """Return with which effect of clustering, t for z included, the bound without an error lies as
+    far away as that of the first interval of the t form.
+
+    That has e units in error. Among many objects its bound lies ``e exp(t s / e)`` errors away,
+    where s is the standard error of e errors in units of their own; the bound without an error
+    lies ``-log(1 - level)`` times the effect away.
+    """
+    first = first_of_t(tried)
+    error = math.sqrt(first * (tried - first) / max(tried - 1, 1))
+    away = first * math.exp(t_quantile(df, level) * error / first)
+    return away / -math.log(1 - level)
+
+
+def assumed_effect(size: float, tried: int, df: int, level: float) -> float:
+    """Return by how much units of a size vary more than as many objects, where nothing shows it."""
+    # Kish's design effect of units whose objects are alike.
+    effect = 1.0 + max(size - 1.0, 0.0) * ASSUMED_LIKENESS
+    limit = max(FURTHEST * largest_effect(tried, df, level), 1.0)
+    return min(effect, 1.0 + (limit - 1.0) / t_for_z(df, level) ** 2)
+
+
+def t_for_z(df: int, level: float) -> float:
+    """Return by how much the quantile of t is larger than that of the normal distribution."""
+    return t_quantile(df, level) / normal_quantile(level)
+
+
+def trials(variance: F64, error: F64, support: tuple[F64, F64], unknown: F64) -> F64:
+    """Return the effective number of trials: what the standard error is worth.
+
+    As far as the clustering of errors is ``unknown`` (1 to 0) it is assumed, which never adds
+    trials. ``support`` has the most trials that there can be, objects as a rule, and how many
+    they are assumed to be worth where no error shows it, or where all units fared alike.
+    """
+    most, assumed = support
+    with np.errstate(divide="ignore", invalid="ignore"):
+        worth = np.where(error > ROUNDING, np.minimum(variance / error**2, most), assumed)
+        # On a bound the variance is 0 although replicates may vary: then all is unknown.
+        of_errors = np.where(unknown < 1, (1 - unknown) / worth, 0.0)
+        mixed = 1.0 / (of_errors + unknown / assumed)
+        return np.asarray(np.where(unknown < 1, np.minimum(mixed, worth), mixed))
+
+
+def widened(of_one: F64, least: F64, ratio: F64) -> F64:
+    """Return the variance of one trial, or the size of one event, as large as t for z makes it.
+
+    ``least`` is what independent objects have; only what clustering adds to it is estimated.
+    """
+    return np.asarray(least + ratio**2 * np.maximum(of_one - least, 0.0))
+
+
+def jeffreys(x: F64, n: F64, level: float) -> tuple[F64, F64]:
+    """Return Jeffreys' interval of shares x of n trials; it holds x, to the bit.
+
+    Without an error its bound would be too bold. There it is the mid-p bound, with ``p^n = 1 -
+    level``, which is the rule of three at 95 %; from there it goes evenly to that of one error.
+    """
+    low = np.where(x > 0, _lower_share((1 - x) * n, n, level), 0.0)
+    high = np.where(x < 1, 1 - _lower_share(x * n, n, level), 1.0)
+    return np.clip(low, 0.0, x), np.clip(high, x, 1.0)
+
+
+def _lower_share(errors: F64, n: F64, level: float) -> F64:
+    """Return the lower bound of a share of n trials with so many errors."""
+    least_one = np.maximum(errors, 1.0)
+    hits = np.maximum(n - least_one, 0.0)
+    bound = special().betaincinv(hits + 0.5, least_one + 0.5, (1 - level) / 2)
+    faultless = (1 - level) ** (1 / n)
+    return np.asarray(np.where(errors < 1, (1 - errors) * faultless + errors * bound, bound))
+
+
+def event_size(x: F64, error: F64, support: tuple[F64, F64], unknown: F64) -> F64:
+    """Return what one event adds to rates x, as their standard errors say: the variance over x.
+
+    As far as clustering is ``unknown`` it is assumed, which never makes events smaller. ``support``
+    has the most events that there can be, and what one adds where nothing shows it.
+    """
+    most, event = support
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.maximum(np.where(x > 0, error**2 / x, event), np.where(x > 0, x / most, 0.0))
+        mixed = (1 - unknown) * size + unknown * event
+        larger = np.where(np.isnan(event), size, np.maximum(size, mixed))
+        return np.asarray(np.where(unknown < 1, larger, mixed))
+
+
+def poisson(x: F64, size: F64, level: float) -> tuple[F64, F64]:
+    """Return Jeffreys' interval of Poisson rates x, to which every event adds its size; it holds x.
+
+    Without an event its bound would be too bold. There it is the mid-p bound, ``-log(1 - level)``
+    events, which is the rule of three at 95 %; from there it goes evenly to that of one event.
+    """
+    gammaincinv, tail = special().gammaincinv, (1 - level) / 2
+    number = x / size
+    low = np.where(x > 0, gammaincinv(number + 0.5, tail), 0.0)
+    high = gammaincinv(np.maximum(number, 1.0) + 0.5, 1 - tail)
+    high = np.where(number < 1, (1 - number) * -math.log(1 - level) + number * high, high)
+    return np.minimum(size * low, x), np.maximum(size * high, x)
+
+
+def gamma(x: F64, size: F64, event: F64, level: float) -> tuple[F64, F64]:
+    """Return intervals of sums x of costs that differ, where one error costs ``size`` on average.
+
+    The gamma interval of Fay and Feuer (Stat Med 1997): the upper bound is that with an error more,
+    which costs ``event``, because the few that were seen may have been cheap by luck.
+    """
+    gammaincinv, tail = special().gammaincinv, (1 - level) / 2
+    low = np.where(x > 0, gammaincinv(np.where(x > 0, x / size, 1.0), tail), 0.0)
+    with_one = (x * size + event**2) / (x + event)
+    high = with_one * gammaincinv((x + event) / with_one, 1 - tail)
+    return np.minimum(size * low, x), np.maximum(high, x)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPath:
+    """Data sets like some at hand, with errors in none of their units, in one, in two...
+
+    Row by row one more unit is in error, up to as many as are; each costs what units in error cost
+    at hand on average. The methods return the most cautious bound of every column.
+    """
+
+    errors: F64  # (r, m) units in error
+    cost: F64  # (m,) of one unit in error
+    error: F64  # (r, m) standard error
+    tried: F64  # (m,) units that could be in error
+    few: Flags  # (r, m) errors are few ...
+    on_bound: Flags  # (r, m) ... or too many replicates without one
+    unknown: F64  # (r, m) how far the clustering of errors is unknown
+    ratio: F64  # (m,) t for z
+    level: float
+
+    @classmethod
+    def of(
+        cls,
+        total: tuple[F64, F64],
+        n_error: I64,
+        units: tuple[I64, I64],
+        level: float,
+    ) -> ErrorPath:
+        """Return the path to errors in ``n_error`` units.
+
+        Parameters
+        ----------
+        total
+            What the errors cost in all, and its standard error: of units with more and fewer
+            objects it is less than the errors alone would have, and so it is along the path.
+        units
+            Units that could be in error, and degrees of freedom.
+        """
+        tried, df = units
+        most = min(int(n_error.max(initial=0)), NO_LONGER_FEW)
+        errors = np.minimum(np.arange(most + 1.0)[:, None], n_error)
+        cost = total[0] / np.maximum(n_error, 1)
+        varying = np.maximum(tried - errors, 0.0) / np.maximum(tried - 1, 1)
+        enough = np.array([enough_errors(number) for number in tried.tolist()])
+        few = errors < enough
+        with np.errstate(divide="ignore"):
+            rarity = -tried * np.log(np.maximum(1 - errors / tried, 0.0))
+        number = np.where(few, np.minimum(rarity, errors), rarity) / np.where(few, enough, ON_BOUND)
+        unknown = np.maximum(1 - number, 0.0)
+        ratio = np.array([t_for_z(freedom, level) for freedom in df.tolist()])
+        error = cost * np.sqrt(errors * varying)
+        # Where all units are in error nothing varies; what they vary by is as if one were not.
+        last = np.minimum(n_error, tried - 1.0)
+        of_last = cost * np.sqrt(last * (tried - last) / np.maximum(tried - 1, 1))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            regular = np.where(of_last > 0, np.minimum(total[1] / of_last, 1.0), 1.0)
+        error = error * regular
+        on_bound = few | (rarity < ON_BOUND)
+        return cls(
+            errors, cost, error, tried.astype(np.float64), few, on_bound, unknown, ratio, level
+        )
+
+    def lowest_share(self, most: F64, assumed: F64) -> F64:
+        """Return the lower bound of shares of so many objects, worth what is assumed."""
+        x = 1 - self.errors * self.cost
+        of_x = trials(x * (1 - x), self.error, (most, assumed), self.unknown)
+        of_x = 1.0 / widened(1.0 / of_x, 1.0 / most, self.ratio)
+        low = self._t_odds(x, -1.0)
+        few = self.on_bound
+        low[few] = jeffreys(x[few], of_x[few], self.level)[0]
+        return np.asarray(low.min(axis=0))
+
+    def highest_rate(self, event: F64, assumed: F64) -> F64:
+        """Return the upper bound of rates, to which a lone event adds so much."""
+        x = self.errors * self.cost
+        size = event_size(x, self.error, (self.tried, assumed), self.unknown)
+        size = np.broadcast_to(widened(size, event, self.ratio), x.shape)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            high = x * np.exp(self._t * self.error / x)
+        high[self.few] = poisson(x[self.few], size[self.few], self.level)[1]
+        return np.asarray(high.max(axis=0))
+
+    def highest_gain(self, assumed: F64) -> F64:
+        """Return the upper bound of sums of costs; a lone error is assumed to cost so much."""
+        x = self.errors * self.cost
+        size = event_size(x, self.error, (self.tried, assumed), self.unknown)
+        size = widened(size, np.zeros(len(assumed)), self.ratio)
+        high = self._t_odds(x, 1.0)
+        extra = np.broadcast_to(assumed, x.shape)
+        few = self.on_bound
+        high[few] = gamma(x[few], size[few], extra[few], self.level)[1]
+        return np.asarray(np.minimum(high, 1.0).max(axis=0))
+
+    @property
+    def _t(self) -> F64:
+        return self.ratio * normal_quantile(self.level)
+
+    def _t_odds(self, x: F64, sign: float) -> F64:
+        """Return the bounds of the t form on the logit scale."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            step = np.exp(sign * self._t * self.error / (x * (1 - x)))
+            odds = x / (1 - x) * step
+            return np.asarray(odds / (1 + odds))
+
+
+def special() -> ModuleType:
+    """Return ``scipy.special``, imported late: it takes a tenth of a second."""
+    return import_module("scipy.special")
