@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.metrics.maps import soft_instance_ious
+from calipers.metrics.soft_iou import soft_instance_ious
 from map_cases import random_samples
 
 

@@ -43,6 +43,7 @@ ASKED_FOR = {
     "_built",
     "as_dict",
     "generalises_to",
+    "is_graded",
     "key",
     "native",
     "owners",

@@ -100,4 +100,4 @@ def test_a_template_of_another_shape_is_refused(tmp_path) -> None:
         write_volume(tmp_path / file, np.zeros((4, 5, 6), np.float32))
     with pytest.raises(InputError, match="pip install nilearn==") as caught:
         read_template(tmp_path)
-    assert caught.value.rule == "shape"
+    assert caught.value.rule == "shape-mismatch"

@@ -98,7 +98,7 @@ def read_template(folder: Path | None = None) -> BrainTemplate:
         if values.shape != TEMPLATE_SHAPE:
             raise InputError(
                 f"a template of {TEMPLATE_SHAPE} voxels",
-                rule="shape",
+                rule="shape-mismatch",
                 file=file,
                 value=values.shape,
                 hint="install the version that was tested: pip install nilearn==0.14.1",
