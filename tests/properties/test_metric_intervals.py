@@ -94,7 +94,8 @@ def test_a_model_and_its_copy_have_no_interval_of_their_difference(case: Case) -
 
 @every_metric
 @pytest.mark.parametrize(
-    ("n_units", "most_misses", "replicates"), [(N_IMAGES, 9, 400), (10, 6, 200)]
+    ("n_units", "most_misses", "replicates"),
+    [(N_IMAGES, 9, 400), pytest.param(10, 6, 200, marks=pytest.mark.slow)],
 )
 def test_more_errors_never_raise_the_lower_bound_nor_move_it_far(
     case: Case, n_units: int, most_misses: int, replicates: int

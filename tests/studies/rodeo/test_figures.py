@@ -47,6 +47,7 @@ def test_grids_are_those_of_the_paper() -> None:
     assert steps(0.3, 0.1, 0.1) == (0.1, 0.2, 0.3)
 
 
+@pytest.mark.slow  # the whole study again; oracles hold their seeds in tests of their own
 def test_the_same_seed_gives_the_same_document(rodeo) -> None:
     again = run_study("rodeo", quick=True, runs=3)
     assert json.dumps(again.as_dict()) == json.dumps(rodeo.as_dict())
