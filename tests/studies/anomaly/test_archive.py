@@ -37,7 +37,7 @@ def test_what_is_no_archive_is_refused(tmp_path, content: bytes) -> None:
     (tmp_path / "brains.npz").write_bytes(content)
     with pytest.raises(InputError, match="calipers study anomaly --train --keep DIR") as caught:
         run_study("anomaly", keep=tmp_path, quick=True)
-    assert caught.value.rule == "format"
+    assert caught.value.rule == "npz-format"
 
 
 def test_an_archive_of_something_else_is_refused(tmp_path) -> None:

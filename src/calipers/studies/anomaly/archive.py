@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -25,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import F32
-from calipers.errors import InputError
 from calipers.io.source import require_file
 from calipers.results.files import write_atomically
 from calipers.studies.anomaly.brains import VolumeCounts
+from calipers.studies.kept_archives import archive_arrays
 
 ARCHIVE_SCHEMA = "calipers.anomaly-archive/1"
 FILE = "brains.npz"
@@ -148,32 +147,18 @@ class AnomalyArchive:
     def read(cls, path: Path | str) -> AnomalyArchive:
         """Read an archive."""
         require_file(path)
-        try:
-            with np.load(path, allow_pickle=False) as content:
-                document = json.loads(bytes(content["about"]))
-                if document.get("schema") != ARCHIVE_SCHEMA:
-                    raise KeyError("schema")
-                benchmarks = []
-                for b, entry in enumerate(document["benchmarks"]):
-                    arrays = {name: content[f"{b}-{name}"] for name in ("images", "labels", "maps")}
-                    benchmarks.append(_benchmark(entry, arrays))
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            TypeError,
-            IndexError,
-            EOFError,
-            zipfile.BadZipFile,
-        ) as error:
-            raise InputError(
-                "an archive of the study of anomaly maps",
-                rule="format",
-                file=str(path),
-                value=type(error).__name__,
-                hint="make one: calipers study anomaly --train --keep DIR",
-            ) from None
-        return cls(tuple(benchmarks), document["about"])
+        what = "an archive of the study of anomaly maps"
+        hint = "make one: calipers study anomaly --train --keep DIR"
+        benchmarks = []
+        with archive_arrays(Path(path), str(path), what, hint) as content:
+            document = json.loads(bytes(content["about"]))
+            if document.get("schema") != ARCHIVE_SCHEMA:
+                raise KeyError("schema")
+            for b, entry in enumerate(document["benchmarks"]):
+                arrays = {name: content[f"{b}-{name}"] for name in ("images", "labels", "maps")}
+                benchmarks.append(_benchmark(entry, arrays))
+            about = document["about"]
+        return cls(tuple(benchmarks), about)
 
 
 def _as_bytes(values: F32) -> NDArray[np.uint8]:

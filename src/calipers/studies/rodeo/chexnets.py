@@ -19,7 +19,6 @@ import io
 import json
 import platform
 import tempfile
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
@@ -31,10 +30,10 @@ import numpy as np
 from calipers import __version__
 from calipers.arrays import F64, I64, U8
 from calipers.data.cohort import Cohort
-from calipers.errors import InputError
 from calipers.io.source import require_file
 from calipers.results.files import write_atomically
 from calipers.studies.framework import Progress
+from calipers.studies.kept_archives import archive_arrays
 from calipers.synthetic.demo import (
     CLASSES,
     CentreLook,
@@ -137,33 +136,19 @@ class ChexnetArchive:
     def read(cls, path: Path) -> ChexnetArchive:
         """Read an archive."""
         require_file(path)
-        try:
-            with np.load(path, allow_pickle=False) as content:
-                document = json.loads(bytes(content["about"]))
-                if document.get("schema") != NETWORK_SCHEMA:
-                    raise KeyError("schema")
-                networks = []
-                for n, facts in enumerate(document["networks"]):
-                    names = [name for name in content.files if name.startswith(f"{n}-")]
-                    arrays = {name.partition("-")[2]: content[name] for name in names}
-                    networks.append(_record(facts, arrays))
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            TypeError,
-            IndexError,
-            EOFError,
-            zipfile.BadZipFile,
-        ) as error:
-            raise InputError(
-                "an archive of the networks of the study of RoDeO",
-                rule="format",
-                file=str(path),
-                value=type(error).__name__,
-                hint="make one: calipers study rodeo --train --keep DIR",
-            ) from None
-        return cls(tuple(networks), document["about"])
+        what = "an archive of the networks of the study of RoDeO"
+        hint = "make one: calipers study rodeo --train --keep DIR"
+        networks = []
+        with archive_arrays(Path(path), str(path), what, hint) as content:
+            document = json.loads(bytes(content["about"]))
+            if document.get("schema") != NETWORK_SCHEMA:
+                raise KeyError("schema")
+            for n, facts in enumerate(document["networks"]):
+                names = [name for name in content if name.startswith(f"{n}-")]
+                arrays = {name.partition("-")[2]: content[name] for name in names}
+                networks.append(_record(facts, arrays))
+            about = document["about"]
+        return cls(tuple(networks), about)
 
 
 def _record(facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> NetworkRecord:
