@@ -346,7 +346,9 @@ def test_weights_of_another_model_are_refused(trained, pictures, tmp_path, capsy
     (copy / "run.json").write_text(json.dumps(record))
     words = ["predict", copy, pictures / "pictures", "-o", tmp_path / "maps"]
     assert run([str(word) for word in words]) == 2
-    assert "weights of a mil network" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "that of another network" in error
+    assert "[checkpoint]" in error
 
 
 def test_the_published_settings():
