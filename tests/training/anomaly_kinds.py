@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import average_precision_score
 
-from calipers.studies.anomaly.algorithms import ALGORITHMS
+from calipers.studies.anomaly.algorithms import CLASSICAL
 from calipers.synthetic.anomalies import KINDS, normal_images, strange_images, write_anomalies
 
 SIDE, N_NORMAL, N_CHOICE, N_TEST, EPOCHS = 48, 120, 20, 40, 15
@@ -48,9 +48,9 @@ def network_maps(method, normal, images, epochs=EPOCHS):
     return scores_of(network, frames, np.arange(n), 16, torch.device("cpu"))
 
 
-def scorer_maps(algorithm, normal, images):
+def scorer_maps(fit, normal, images):
     """Fit a classical scorer; a picture is a volume of one slice."""
-    score = algorithm.fit([image[None] / np.float32(255) for image in normal], SEED)
+    score = fit([image[None] / np.float32(255) for image in normal], SEED)
     return np.stack([score(image[None] / np.float32(255))[0] for image in images])
 
 
@@ -92,10 +92,9 @@ def main(path):
         images = [one.image for one in strange]
         kinds = np.array([one.kind for one in strange])
         table = {}
-        for algorithm in ALGORITHMS:
-            if algorithm.package != "torch" and algorithm.available:
-                table[algorithm.name] = precisions(scorer_maps(algorithm, normal, images), strange)
-                print(algorithm.name, round(time.process_time() - began), flush=True)
+        for name, (fit, _) in CLASSICAL.items():
+            table[name] = precisions(scorer_maps(fit, normal, images), strange)
+            print(name, round(time.process_time() - began), flush=True)
         for method in METHODS:
             maps = network_maps(method, root / "normal", images)
             table[method] = precisions(maps, strange)
