@@ -3,8 +3,7 @@
 
 First the choice (`native`, `threads`, `forced`, `describe`), then one function per twin with the
 signature of its NumPy kernel. Those functions make arrays contiguous and of the right type, allot
-the results and call; nothing here computes. Each docstring names the NumPy kernel, which is also
-the only caller.
+the results and call; nothing here computes. Each docstring names the NumPy kernel, its only caller.
 
 ``CALIPERS_NATIVE=0`` turns the twins off, ``CALIPERS_THREADS=n`` sets their threads (default: the
 cores at hand).

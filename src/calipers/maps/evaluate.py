@@ -7,8 +7,7 @@
   read on demand) into something that loads one checked `Sample` at a time.
 - If the threshold is a rule on the maps, the best Dice or a rate of false voxels, they are read
   once more for it (`chosen_thresholds`): from which score on a voxel belongs to an object.
-- Every sample is examined (`maps.examine`) and dropped; `cohort_of` builds a cohort from the
-  measurements.
+- Every sample is examined (`maps.examine`) and dropped; `cohort_of` makes a cohort of the results.
 - `evaluate` does the rest: values, intervals, groups.
 """
 
