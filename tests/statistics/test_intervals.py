@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from calipers.errors import UsageError
-from calipers.statistics import few_errors
+from calipers.statistics import few_errors, spread
 from calipers.statistics import intervals as making
 from calipers.statistics.intervals import Interval, Support, interval, intervals
 from calipers.statistics.student import t_quantile
@@ -634,7 +634,7 @@ def test_quantiles_have_numpys_bits_and_leave_out_nan(shape, level):
     rows = random.random(shape)
     rows[random.random(shape) < 0.1] = np.nan
     rows[:, 0] = np.nan
-    found = np.stack(making.quantiles(rows, level))
+    found = np.stack(spread.quantiles(rows, level))
     for k in range(shape[1]):
         known = rows[~np.isnan(rows[:, k]), k]
         expected = (

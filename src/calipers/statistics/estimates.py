@@ -26,6 +26,7 @@ from calipers.errors import UsageError
 from calipers.metrics.base import Facts, Metric
 from calipers.results.estimate import Estimate, PopulatedMean
 from calipers.statistics import intervals as making
+from calipers.statistics import spread
 from calipers.statistics.intervals import Interval, Support
 from calipers.statistics.weights import BLOCK, Units, Weights, bootstrap, jackknife
 
@@ -353,7 +354,7 @@ class ClassSample:
         if len(rows) < 2:
             return 0.0
         n_units, n = np.maximum(self.n_units[rows], 1), np.maximum(self.n_references[rows], 1)
-        variance = np.nan_to_num(making.variances(self.sample[:, rows]))
+        variance = np.nan_to_num(spread.variances(self.sample[:, rows]))
         least = variance * n_units / np.maximum(n_units - 1, 1)
         if self.facts.share_of_references:
             pooled = n + PRIOR_REFERENCES

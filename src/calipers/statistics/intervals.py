@@ -27,7 +27,7 @@ always holds its value.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -38,7 +38,7 @@ from calipers.arrays import F64
 from calipers.errors import UsageError, did_you_mean, real, whole
 from calipers.registry import INTERVALS
 from calipers.results.estimate import Estimate, PopulatedMean
-from calipers.statistics import few_errors
+from calipers.statistics import few_errors, spread
 from calipers.statistics.few_errors import (
     ENOUGH_ERRORS,
     MOST_IN_ERROR,
@@ -312,9 +312,9 @@ class BootstrapSample:
             replicates = np.asfortranarray(replicates)
         missing = np.isnan(replicates)
         undefined = missing.sum(axis=0)
-        mean, sd = _moments(replicates, missing)
+        mean, sd = spread.moments(replicates, missing)
         percentile = _limits(
-            "percentile", replicates, lambda rows: quantiles(rows, level), apart=apart
+            "percentile", replicates, lambda rows: spread.quantiles(rows, level), apart=apart
         )
         bias = mean - theta
         return cls(theta, replicates, level, bounds, undefined, sd, bias, percentile, apart)
@@ -391,7 +391,7 @@ def boot_se_t(
     factor = np.sqrt(n_units / df) * t
 
     def limits(rows: F64) -> tuple[F64, F64]:
-        mean, sd = _moments(rows, np.isnan(rows))
+        mean, sd = spread.moments(rows, np.isnan(rows))
         half = np.hypot(factor * sd, t * np.sqrt(hidden))
         bias = np.where(reach > 0, reach * (mean - sample.theta), 0.0)
         below, above = half + np.maximum(bias, 0.0), half + np.maximum(-bias, 0.0)
@@ -426,8 +426,8 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
     assumed = np.where(np.isinf(most), tried, most / effects)
 
     def limits(rows: F64) -> tuple[F64, F64]:
-        spread = np.sqrt(n_units / df) * _moments(rows, np.isnan(rows))[1]
-        error = np.hypot(spread, np.sqrt(hidden)) / width
+        sd = np.sqrt(n_units / df) * spread.moments(rows, np.isnan(rows))[1]
+        error = np.hypot(sd, np.sqrt(hidden)) / width
         if counts_events:
             size = few_errors.event_size(x, error, (most, events), unknown)
             if is_rate:
@@ -545,19 +545,23 @@ def bca(sample: BootstrapSample, jackknife: F64, n_units: NDArray[np.int64]) -> 
     """
     ndtr, ndtri = special().ndtr, special().ndtri
     with np.errstate(invalid="ignore", divide="ignore"):
-        centred = _mean(jackknife) - jackknife
+        centred = spread.means(jackknife) - jackknife
         acceleration = np.nansum(centred**3, axis=0) / (6.0 * np.nansum(centred**2, axis=0) ** 1.5)
-        z = ndtri(np.array([(1 - sample.level) / 2, (1 + sample.level) / 2]))[:, None]
+        z_low, z_high = ndtri(np.array([(1 - sample.level) / 2, (1 + sample.level) / 2])).tolist()
 
         def limits(rows: F64) -> tuple[F64, F64]:
-            defined = (~np.isnan(rows)).sum(axis=0)
+            n_defined = (~np.isnan(rows)).sum(axis=-2)
             # Ties with the estimate count half, or steps of the metric would pass for bias.
-            below = (rows < sample.theta).sum(axis=0) + 0.5 * (rows == sample.theta).sum(axis=0)
-            shift = ndtri(below / defined)
-            at = ndtr(shift + (shift + z) / (1 - acceleration * (shift + z)))
-            bounds = np.full(at.shape, np.nan)
-            for k in np.flatnonzero(np.isfinite(at).all(axis=0)):
-                bounds[:, k] = np.nanquantile(rows[:, k], at[:, k])
+            below = (rows < sample.theta).sum(axis=-2) + 0.5 * (rows == sample.theta).sum(axis=-2)
+            shift = ndtri(below / n_defined)
+            ordered = np.sort(rows, axis=-2)
+
+            bounds = []
+            for z in (z_low, z_high):
+                share = ndtr(shift + (shift + z) / (1 - acceleration * (shift + z)))
+                exists = np.isfinite(share)
+                quantile = spread.quantile(ordered, n_defined, np.where(exists, share, 0.0))
+                bounds.append(np.where(exists, quantile, np.nan))
             return bounds[0], bounds[1]
 
         return _limits("bca", sample.replicates, limits, apart=sample.apart)
@@ -569,7 +573,7 @@ def jackknife_t(
     """Return the t interval with the jackknife's standard error; only for smooth metrics, not for
     101-point AP.
     """
-    centred = jackknife - _mean(jackknife)
+    centred = jackknife - spread.means(jackknife)
     error = np.sqrt((n_units - 1) / n_units * np.nansum(centred**2, axis=0))
     half = _t(np.maximum(n_units - 1, 1), sample.level) * error
     exact = np.zeros(len(half))
@@ -582,10 +586,10 @@ def studentized(sample: BootstrapSample, error: F64, errors: F64) -> IntervalBou
     """
 
     def limits(rows: F64) -> tuple[F64, F64]:
-        values, own = rows[:, : len(error)], rows[:, len(error) :]
+        values, own = rows[..., : len(error)], rows[..., len(error) :]
         with np.errstate(invalid="ignore", divide="ignore"):
             steps = np.where(own > 0, (values - sample.theta) / own, np.nan)
-        low, high = quantiles(steps, sample.level)
+        low, high = spread.quantiles(steps, sample.level)
         return sample.theta - high * error, sample.theta - low * error
 
     both = np.concatenate([sample.replicates, errors], axis=1)
@@ -652,29 +656,6 @@ def clopper_pearson(k: float, n: float, level: float = 0.95) -> tuple[float, flo
     low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, tail))
     high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1 - tail))
     return low, high
-
-
-def quantiles(rows: F64, level: float) -> tuple[F64, F64]:
-    """Return the two outer quantiles of every column (type 7, NumPy's bits), leaving out NaN."""
-    columns = np.sort(rows, axis=0)  # NaN come last
-    n = len(rows) - np.isnan(rows).sum(axis=0)
-    return _quantile(columns, n, (1 - level) / 2), _quantile(columns, n, (1 + level) / 2)
-
-
-def _quantile(sorted_columns: F64, n: NDArray[np.int64], q: float) -> F64:
-    """Return one quantile of the first n of every sorted column; NaN where there are none."""
-    if not len(sorted_columns):
-        return np.full(sorted_columns.shape[1], np.nan)
-    at = np.maximum(n - 1, 0) * q
-    below = np.floor(at)
-    share, k = at - below, below.astype(np.int64)
-    columns = np.arange(sorted_columns.shape[1])
-    a, b = (
-        sorted_columns[k, columns],
-        sorted_columns[np.minimum(k + 1, np.maximum(n - 1, 0)), columns],
-    )
-    # From the nearer end, as NumPy does it: the result lies between the two, and is exact at both.
-    return np.asarray(np.where(share >= 0.5, b - (b - a) * (1 - share), a + (b - a) * share))
 
 
 def _form(sample: BootstrapSample, k: int, support: Support, method: str, few_form: bool) -> str:
@@ -745,47 +726,27 @@ def _on_bound(values: F64 | float, bounds: Sequence[float]) -> NDArray[np.bool_]
         return np.asarray((away <= ROUNDING).any(axis=-1))
 
 
-def _limits(method: str, rows: F64, make: object, *, apart: bool) -> IntervalBounds:
-    """Return the bounds from all replicates, and their Monte-Carlo error from ten batches."""
-    assert callable(make)
+def _limits(
+    method: str, rows: F64, make: Callable[[F64], tuple[F64, F64]], *, apart: bool
+) -> IntervalBounds:
+    """Return the bounds from all replicates, and their Monte-Carlo error from ten batches.
+
+    ``make`` takes (..., B, m) replicates and returns (..., m) bounds.
+    """
     low, high = make(rows)
     if len(rows) < 2 * BATCHES:
         unknown = np.full(np.shape(low), np.nan)
         return IntervalBounds(method, low, high, unknown, unknown)
     # Batch means: the spread of the bounds over batches, scaled to the whole set of replicates.
     order: Literal["C", "F"] = "F" if apart else "C"
-    parts = np.array_split(np.arange(len(rows)), BATCHES)
-    batches = [make(np.asarray(rows[part], order=order)) for part in parts]
-    lows = np.asarray([low for low, _ in batches], order=order)
-    highs = np.asarray([high for _, high in batches], order=order)
+    bounds = [make(stack) for stack in spread.batches(rows, BATCHES)]
+    lows = np.asarray(np.concatenate([low for low, _ in bounds]), order=order)
+    highs = np.asarray(np.concatenate([high for _, high in bounds]), order=order)
     root = math.sqrt(BATCHES)
     with np.errstate(invalid="ignore"):
         mc_low = lows.std(axis=0, ddof=1) / root
         mc_high = highs.std(axis=0, ddof=1) / root
     return IntervalBounds(method, low, high, mc_low, mc_high)
-
-
-def _moments(rows: F64, missing: NDArray[np.bool_]) -> tuple[F64, F64]:
-    """Return mean and standard deviation (ddof 1) of every column, leaving out NaN."""
-    n = (~missing).sum(axis=0)
-    filled = np.where(missing, 0.0, rows)
-    first = rows[0] if len(rows) else np.zeros(rows.shape[1])
-    # Relative to the first replicate, so that equal replicates have a deviation of exactly 0.
-    base = np.where(np.isnan(first), 0.0, first)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = base + np.where(missing, 0.0, filled - base).sum(axis=0) / n
-        square = (np.where(missing, 0.0, filled - mean) ** 2).sum(axis=0)
-        return mean, np.sqrt(square / (n - 1))
-
-
-def variances(rows: F64) -> F64:
-    """Return the variance of every column, leaving out NaN."""
-    return np.asarray(_moments(rows, np.isnan(rows))[1] ** 2)
-
-
-def _mean(rows: F64) -> F64:
-    """Return the mean of every column, leaving out NaN; NaN where nothing is left."""
-    return _moments(rows, np.isnan(rows))[0]
 
 
 def _t(freedom: NDArray[np.int64], level: float) -> F64:
