@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -13,6 +15,7 @@ import pytest
 
 import calipers as cal
 from calipers.cli.main import VERBS
+from calipers.cli.options import SECTIONS
 from calipers.show.terminal import one_line, printable
 
 ERROR_KEYS = ["schema", "calipers", "error"]
@@ -38,6 +41,23 @@ def test_every_verb_explains_itself(calipers, verb):
     assert (said.code, said.err) == (0, "")
     assert said.out.startswith(f"Usage: calipers {verb} [OPTIONS]")
     assert "--json" in said.out
+
+
+def test_help_lists_every_option_once_in_its_section(calipers):
+    options = set()
+    for verb, (target, _) in VERBS.items():
+        module, _, name = target.partition(":")
+        params = getattr(importlib.import_module(module), name).params
+        lists = calipers(verb, "--help").out.partition("\nOptions:\n")[2]
+        shown = re.findall(r"^  (-[^\s,]+)", lists, re.MULTILINE)
+        own = [param.opts[0] for param in params if param.param_type_name == "option"]
+        assert sorted(shown) == sorted([*own, "-h"]), verb
+        options |= {param.name for param in params}
+    in_sections = [name for names in SECTIONS.values() for name in names]
+    assert len(set(in_sections)) == len(in_sections)
+    assert set(in_sections) <= options | {"help"}
+    assert "\nReading files:\n" in calipers("evaluate", "--help").out
+    assert "Output:" not in calipers("check", "--help").out  # few options are one list
 
 
 def test_help_is_a_word_too(calipers):

@@ -46,6 +46,7 @@ from calipers.cli.options import (
     picture_options,
     reading_arguments,
     reading_options,
+    verb,
     with_named_metrics,
     writing_options,
 )
@@ -79,7 +80,7 @@ if TYPE_CHECKING:
     from calipers.results.requirements import Outcome, Requirements
 
 
-@click.command()
+@verb()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
 @evaluation_options(
@@ -272,7 +273,7 @@ def show(evaluation: Any, narrator: Narrator, options: dict[str, Any]) -> None:
         narrator.say(f"page: {Path(options['output']) / 'report.html'}")
 
 
-@click.command()
+@verb()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="[PREDS...]", nargs=-1)
 @click.option(
@@ -382,7 +383,7 @@ def _repair(checkup: Checkup, options: dict[str, Any]) -> None:
     narrator.say(f"{len(cohort.models[model])} predictions of {model}: {options['repair']}")
 
 
-@click.command()
+@verb()
 @click.argument("references", metavar="REFS")
 @click.argument("output", metavar="OUTPUT")
 @click.option(
@@ -443,7 +444,7 @@ def convert(references: str, output: str, **options: Any) -> None:
     click.echo(output)
 
 
-@click.command()
+@verb()
 @click.argument("evaluation", metavar="DIR")
 @click.argument("requirements", metavar="REQUIREMENTS")
 @click.option(

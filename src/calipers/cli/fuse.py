@@ -31,6 +31,7 @@ from calipers.cli.options import (
     reading_options,
     replicates_option,
     strata_option,
+    verb,
     writing_options,
 )
 from calipers.errors import UsageError
@@ -50,7 +51,7 @@ OF_EVALUATION = ("preset", "protocol", "metrics", "cluster", "strata", "replicat
 FOLDS, ROUNDS = 5, 3
 
 
-@click.command()
+@verb()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="MODEL=PREDS...", nargs=-1, required=True)
 @click.option(
