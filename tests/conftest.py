@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from calipers.kernels import route
 
-pytest_plugins = ["cpu_times"]
+pytest_plugins = ["cpu_times", "temporary"]
 
 # Machines are noisy: times are for benchmarks. A default run takes fewer examples than Hypothesis
 # would; `make test-slow` takes the thorough profile.
