@@ -21,7 +21,7 @@ from calipers.report.context import Context, context_of
 from calipers.report.page import page as page_of
 from calipers.synthetic.volumes import demo_samples
 from evaluated import evaluated_demo, shown
-from source_trees import tree_of
+from source_trees import nodes_of
 
 SOURCE = Path(cal.__file__).parent
 PAGES = [*sorted((SOURCE / "report").glob("*.py")), *sorted(SOURCE.glob("*/page.py"))]
@@ -58,9 +58,8 @@ HASHES = re.compile(r"\b(?:image|patient|centre|file)-[0-9a-f]{10}\b")
 
 @pytest.mark.parametrize("file", PAGES, ids=lambda file: f"{file.parent.name}/{file.name}")
 def test_pages_import_nothing_that_evaluates_or_resamples(file: Path) -> None:
-    for node in ast.walk(tree_of(file)):
-        if isinstance(node, ast.ImportFrom):
-            assert not (node.module or "").startswith(FORBIDDEN), node.module
+    for node in nodes_of(file, ast.ImportFrom):
+        assert not (node.module or "").startswith(FORBIDDEN), node.module
 
 
 def test_a_page_from_a_stored_folder_does_not_evaluate_again(
