@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from calipers.kernels import route
+from evaluated import remember_demo_cohorts
 
 pytest_plugins = ["cpu_times", "temporary"]
 
@@ -20,6 +21,7 @@ pytest_plugins = ["cpu_times", "temporary"]
 settings.register_profile("calipers", deadline=None, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=400)
 settings.load_profile("calipers")
+remember_demo_cohorts()
 
 BROWSER, DOCS = "tests/browser/", "tests/test_docs.py"
 # These look at the syntax trees of the whole library, which one process parses once.
