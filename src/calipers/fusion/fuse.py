@@ -293,7 +293,12 @@ def _file_of(cohort: Cohort, name: str) -> str:
 
 def _has_class(table: Predictions, n_classes: int) -> Flags:
     """Return (n_classes,) of which classes a member has boxes."""
-    return np.bincount(table.label, minlength=n_classes) > 0
+    label = table.label
+    if not len(label) or label.min() < label.max():
+        return np.bincount(label, minlength=n_classes) > 0
+    one = np.zeros(n_classes, np.bool_)
+    one[label[0]] = True  # the usual case, in which counting takes longer
+    return one
 
 
 def _check_common(
@@ -422,7 +427,8 @@ def _predictions(pool: BoxPool, tables: Sequence[Predictions], *, moved: bool) -
 def _is_boxes_alone(table: Predictions) -> bool:
     """Return whether a table says nothing but what a pool holds."""
     has_more = table.masks is not None or table.points is not None or bool(table.facts)
-    return not has_more and np.array_equal(table.area, table.extent)
+    has_area = table.area is not table.extent and not np.array_equal(table.area, table.extent)
+    return not has_more and not has_area
 
 
 def _table(pool: BoxPool, *, scored: bool) -> Predictions:
