@@ -609,9 +609,8 @@ def _side_by_side(
     what: str = "class",
 ) -> Forest | HeatMap:
     """Return a forest plot, or a heat map if there are too many models for it."""
-    label = metric
-    if metric in evaluation.protocol.lower_is_better:
-        label += " (lower is better)"
+    remark = evaluation.protocol.remark(metric)
+    label = f"{metric} ({remark})" if remark else metric
     omitted = f"{among}." if among else ""
     if not _is_heat_map(evaluation, metric):
         note = f"{at_level(evaluation)} {omitted}".strip()
