@@ -39,6 +39,7 @@ from calipers.results.comparison import (
 )
 from calipers.results.estimate import Estimate
 from calipers.show.figures import (
+    FEWEST_FOR_TAILS,
     Axis,
     Blob,
     BoxDots,
@@ -442,6 +443,9 @@ def groups_box(
     if crossed:
         title = f"{names[0]}, {title}"
     label = names[0] if len(names) == 1 else "value"
+    whiskers = "5 % and 95 % (of fewer than 20 the range)"
+    if len(group_names) < FEWEST_FOR_TAILS:
+        whiskers = "the range"
     return BoxDots(
         title,
         _axis(label),
@@ -450,8 +454,8 @@ def groups_box(
         slots=tuple(slots),
         points=(group_names,) * len(averages),
         note=(
-            f"A dot is one of {n_groups}; boxes are quartiles, whiskers 5 % and 95 %, of the "
-            "values of the groups, whose own uncertainty is not shown."
+            f"A dot is one of {n_groups}; boxes are quartiles, whiskers {whiskers}, of the values "
+            "of the groups, whose own uncertainty is not shown."
         ),
     )
 

@@ -12,7 +12,7 @@ the one without it: it can be negative, and the contributions do not add up to a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from calipers.data.cohort import Cohort
@@ -20,8 +20,10 @@ from calipers.errors import UsageError
 from calipers.evaluation.compare import chosen_metrics
 from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.protocol import Protocol
+from calipers.evaluation.result import Evaluation
 from calipers.fusion.fuse import Fusion, carry_out
 from calipers.fusion.result import FusionEvaluation
+from calipers.results.comparison import Comparison
 
 
 def evaluate_fusion(
@@ -69,9 +71,20 @@ def evaluate_fusion(
         rows=tuple(rows),
         differences=comparison,
         without=without,
-        warnings=(*evaluation.warnings, *comparison.warnings),
+        warnings=_warnings(evaluation, comparison, without.values()),
         evaluation=evaluation,
     )
+
+
+def _warnings(
+    evaluation: Evaluation, comparison: Comparison, without: Collection[str]
+) -> tuple[str, ...]:
+    """Return what must be known, but nothing about ensembles without a member."""
+    warnings = []
+    for warning in dict.fromkeys((*evaluation.warnings, *comparison.warnings)):
+        if not any(warning.startswith(f"{title}:") for title in without):
+            warnings.append(warning)
+    return tuple(warnings)
 
 
 def _names_without(members: Sequence[str], names: Sequence[str]) -> dict[str, str]:
