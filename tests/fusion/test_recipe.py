@@ -62,6 +62,7 @@ def test_steps_in_words() -> None:
         kind = "score-cut"
         least = 0.3
     """
+    assert str(recipe('[[step]]\nkind = "top-k"\nk = 1').steps[0]) == "the best box of every image"
     assert list(map(str, recipe(text).steps)) == [
         "isotonic calibration of scores, hits at an IoU of 0.5",
         "no calibration",

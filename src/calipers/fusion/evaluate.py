@@ -12,7 +12,7 @@ the one without it: it can be negative, and the contributions do not add up to a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from calipers.data.cohort import Cohort
@@ -21,9 +21,11 @@ from calipers.evaluation.compare import chosen_metrics
 from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
+from calipers.evaluation.warnings import interval_warnings
 from calipers.fusion.fuse import Fusion, carry_out
 from calipers.fusion.result import FusionEvaluation
 from calipers.results.comparison import Comparison
+from calipers.results.estimate import Row
 
 
 def evaluate_fusion(
@@ -71,20 +73,26 @@ def evaluate_fusion(
         rows=tuple(rows),
         differences=comparison,
         without=without,
-        warnings=_warnings(evaluation, comparison, without.values()),
+        warnings=told_warnings(evaluation, comparison, rows),
         evaluation=evaluation,
     )
 
 
-def _warnings(
-    evaluation: Evaluation, comparison: Comparison, without: Collection[str]
+def told_warnings(
+    evaluation: Evaluation, comparison: Comparison, rows: Sequence[Row]
 ) -> tuple[str, ...]:
-    """Return what must be known, but nothing about ensembles without a member."""
+    """Return what must be known about the rows that are shown, and about their models; further
+    models and rows only serve as a comparison.
+    """
+    models = {row.model for row in rows}
+    others = tuple(f"{model}:" for model in evaluation.models if model not in models)
+    # Numbers of rows would be those of rows that nobody sees.
+    of_all_rows = set(interval_warnings(evaluation.rows, ci=True))
     warnings = []
-    for warning in dict.fromkeys((*evaluation.warnings, *comparison.warnings)):
-        if not any(warning.startswith(f"{title}:") for title in without):
+    for warning in (*evaluation.warnings, *comparison.warnings):
+        if warning not in of_all_rows and not warning.startswith(others):
             warnings.append(warning)
-    return tuple(warnings)
+    return tuple(dict.fromkeys((*warnings, *interval_warnings(rows, ci=True))))
 
 
 def _names_without(members: Sequence[str], names: Sequence[str]) -> dict[str, str]:

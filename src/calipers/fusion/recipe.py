@@ -223,6 +223,8 @@ class RecipeStep:
         words = IN_WORDS[self.kind].format(**self.options)
         if self.kind == "calibrate" and not self.needs_curves:
             words = "no calibration"
+        if self.options.get("k") == 1:
+            words = "the best box of every image"
         if self.options.get("method") == "linear":
             words = "soft-NMS, linear at an IoU above {iou_threshold}".format(**self.options)
         if self.options.get("skip_threshold"):
