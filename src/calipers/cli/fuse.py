@@ -33,7 +33,7 @@ from calipers.cli.options import (
     strata_option,
     writing_options,
 )
-from calipers.errors import UsageError
+from calipers.errors import UsageError, one_of
 from calipers.results.files import check_file
 from calipers.show.terminal import Narrator, print_tables
 
@@ -110,7 +110,7 @@ FOLDS, ROUNDS = 5, 3
 @protocol_level_option
 @protocol_seed_option
 @jobs_option()
-@writing_options("FILE")
+@writing_options("FILE", forms="coco, csv, tsv or parquet")
 @reading_options
 @plan_option
 @output_options
@@ -163,6 +163,13 @@ class _Target:
         """Return the target; a bad one is refused before any work is done."""
         from calipers.io.write import written_format
 
+        form = options["to"]
+        if form in ("yolo", "voc"):
+            raise UsageError(
+                f"--to {form} is no single file: use {', '.join(SUFFIXES)}, and calipers convert"
+            )
+        if form is not None:
+            one_of("--to", form, tuple(SUFFIXES))
         others = [options[key] for key in ("groups", "protocol") if options[key]]
         if os.path.exists(options["recipe"]):
             others.append(options["recipe"])
@@ -177,10 +184,7 @@ class _Target:
                 )
             return cls(path, written_format(path, options["to"]), True)
         check_output(output, options["force"], (*inputs, *others))
-        form = options["to"] or "coco"
-        if form not in SUFFIXES:
-            raise UsageError(f"--to {form} is no single file: use {', '.join(SUFFIXES)}")
-        return cls(path, form, False)
+        return cls(path, form or "coco", False)
 
     @property
     def predictions(self) -> Path:
