@@ -157,7 +157,14 @@ def test_suppression_alone_keeps_masks_and_columns() -> None:
     assert len(kept) == 1
     assert kept.masks is not None
     assert kept.masks.voxels.tolist() == [12]
-    assert cal.fuse(own, "wbf").models["wbf"].boxes.tolist() == [[2, 2, 6, 5]]
+    assert carry_out(own, FusionRecipe.load("nms")).notes == ()
+    fused = carry_out(own, FusionRecipe.load("wbf"))
+    assert fused.predictions.boxes.tolist() == [[2, 2, 6, 5]]
+    assert fused.notes[0].startswith("masks of all members are not fused, only their boxes")
+    silent = {"masks": np.zeros((0, 8, 8), np.uint8), "labels": [], "scores": []}
+    own = cal.Cohort.from_arrays(references, {"x": [masked], "y": [silent]}, classes=("a",))
+    notes = carry_out(own, FusionRecipe.load("wbf"), ["y"]).notes
+    assert not any("masks" in note for note in notes)
 
 
 def test_volumes_are_fused_too() -> None:

@@ -127,6 +127,7 @@ def fuse(references: str, predictions: tuple[str, ...], output: str, **options: 
     """
     from calipers.fusion.recipe import FusionRecipe, tuned_name
     from calipers.io.read import read
+    from calipers.show.words import count_text
 
     files = named_files(predictions)
     recipe = FusionRecipe.load(options["recipe"])
@@ -137,7 +138,8 @@ def fuse(references: str, predictions: tuple[str, ...], output: str, **options: 
     target = _Target.of(output, options, (references, *files.values()))
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     cohort = read(references, files, **reading_arguments(options))
-    narrator.say(f"{len(files)} members on {cohort.n_images} images; recipe {recipe.name}")
+    of, on = count_text("member", len(files)), count_text("image", cohort.n_images)
+    narrator.say(f"{of} on {on}; recipe {recipe.name}")
     if options["plan"]:
         _print_plan(cohort, recipe, protocol, options)
         return

@@ -138,6 +138,7 @@ def carry_out(cohort: Cohort, recipe: FusionRecipe, members: Sequence[str] | Non
         )
     predictions = _predictions(kernels.best_first(bench.pools[0]), tables, moved=recipe.moves)
     notes += _notes_on_curves(recipe)
+    notes += _notes_on_masks(names, tables, recipe)
     return Fusion(recipe, accounts, predictions, tuple(counts), tuple(notes))
 
 
@@ -235,6 +236,25 @@ def _notes_on_curves(recipe: FusionRecipe) -> list[str]:
                     "scores stay as they are"
                 )
     return notes
+
+
+def _notes_on_masks(
+    names: Sequence[str], tables: Sequence[Predictions], recipe: FusionRecipe
+) -> list[str]:
+    """Return whose masks are lost because boxes move."""
+    owners, silent = [], 0
+    for name, table in zip(names, tables):
+        silent += not len(table)
+        if len(table) and table.masks is not None:
+            owners.append(name)
+    if not owners or not recipe.moves:
+        return []
+    has_all = len(owners) + silent == len(names) > 1
+    whose = "all members" if has_all else ", ".join(map(repr, owners))
+    return [
+        f"masks of {whose} are not fused, only their boxes: recipe {recipe.name!r} moves boxes; "
+        "one that only chooses, such as nms, keeps masks"
+    ]
 
 
 def chosen_members(
