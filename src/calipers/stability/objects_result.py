@@ -34,6 +34,7 @@ from calipers.show.words import (
     plural,
     reason_text,
 )
+from calipers.stability.answers import jackknife_error, t_interval
 from calipers.stability.objects_evidence import ObjectPairs, mean_of_defined
 
 NAN = math.nan
@@ -381,9 +382,10 @@ def leave_one_out(
     """Return a number without each of the models.
 
     The jackknife's standard error is ``sqrt((K - 1) / K * sum((v_m - mean)^2))`` over the values
-    without model m; its interval is a t interval with K - 1 degrees of freedom, cut at 0 and 1. It
-    needs three models. Shares of references found by all, some or none have no such interval: with
-    one model less they are another quantity, not the same one from less data.
+    without model m; its interval is a t interval with K - 1 degrees of freedom, on the scale of
+    shares, so that it stays within 0 and 1. It needs three models. Shares of references found by
+    all, some or none have no such interval: with one model less they are another quantity, not the
+    same one from less data.
     """
     everyone = np.ones(len(models), np.bool_)
     value = _value_of_models(evidence, metric, everyone)
@@ -401,13 +403,8 @@ def leave_one_out(
     if metric in SHARES or np.isnan(without).any():
         reason = "not_requested" if metric in SHARES else "no_objects"
         return ObjectLeaveOneOut(metric, value, by_model, NAN, NAN, NAN, level, reason)
-    from scipy.special import stdtrit
-
-    n = len(models)
-    error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
-    half = float(stdtrit(n - 1, (1 + level) / 2)) * error
-    # Agreement and IoU lie in [0, 1]; a t interval does not know that.
-    low, high = max(0.0, value - half), min(1.0, value + half)
+    error = jackknife_error(without)
+    low, high = t_interval(value, error, len(models), level, (0.0, 1.0))
     if not low < high:  # an interval of width 0 would claim certainty
         reason = "constant_input"
         return ObjectLeaveOneOut(metric, value, by_model, error, NAN, NAN, level, reason)

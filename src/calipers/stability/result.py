@@ -26,7 +26,14 @@ from calipers.errors import UsageError, did_you_mean, finite, word
 from calipers.kernels.ranks import pair_index
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row, number
-from calipers.show.words import percent_text, plural, share_in_words, two_decimals, value_in_words
+from calipers.show.words import (
+    has_interval,
+    percent_text,
+    plural,
+    share_in_words,
+    two_decimals,
+    value_in_words,
+)
 from calipers.stability import scores as localizing
 from calipers.stability.answers import (
     APART,
@@ -477,7 +484,8 @@ def _undefined(result: StabilityResult) -> Iterator[Remark]:
 def _perfection(result: StabilityResult) -> Iterator[Remark]:
     flags: set[str] = set()
     for row in result.rows:
-        if not row.group:
+        # Without an interval there is no mark in the tables that a remark could explain.
+        if not row.group and has_interval(row.estimate):
             flags.update(row.estimate.flags)
     if "few_errors" in flags:
         text = (

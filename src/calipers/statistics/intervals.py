@@ -594,8 +594,8 @@ def studentized(sample: BootstrapSample, error: F64, errors: F64) -> IntervalBou
 
 @dataclass(frozen=True, slots=True)
 class MetricScale:
-    """The scale on which a metric's error is symmetric: logit between two bounds, log above one,
-    else its own.
+    """The scale on which a metric's error is symmetric: logit between two bounds, log above or
+    below one, else its own.
     """
 
     low: float
@@ -611,14 +611,18 @@ class MetricScale:
         """The name of the t interval on this scale; atanh is the logit between -1 and 1."""
         if math.isfinite(self.low) and math.isfinite(self.high):
             return "bootse-t-atanh" if (self.low, self.high) == (-1.0, 1.0) else "bootse-t-logit"
-        return "bootse-t-log" if math.isfinite(self.low) else "bootse-t"
+        one_bound = math.isfinite(self.low) or math.isfinite(self.high)
+        return "bootse-t-log" if one_bound else "bootse-t"
 
     def around(self, theta: F64, half: F64) -> tuple[F64, F64]:
         """Return theta -+ half, taken on this scale to first order; NaN on a bound, where the scale
         ends.
         """
         if not math.isfinite(self.low):
-            return theta - half, theta + half
+            if not math.isfinite(self.high):
+                return theta - half, theta + half
+            mirrored = MetricScale(-self.high, math.inf).around(-theta, half)
+            return -mirrored[1], -mirrored[0]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if not math.isfinite(self.high):
                 x = theta - self.low
