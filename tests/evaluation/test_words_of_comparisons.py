@@ -178,6 +178,6 @@ def test_a_ranking_says_that_its_share_is_no_probability():
     evaluation = many(3)
     ranking = evaluation.rank()
     assert "not a probability of being better" in ranking.sentence()
-    assert "no probabilities of being better" in evaluation.figure("ranking").note
+    assert "not probabilities of being better" in evaluation.figure("ranking").note
     (note,) = ranking_table(ranking).notes
-    assert "no probabilities of being better" in note
+    assert "not probabilities of being better" in note

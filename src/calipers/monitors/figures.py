@@ -38,7 +38,14 @@ from calipers.show.figures import (
     Line,
     Mark,
 )
-from calipers.show.words import level_text, percent_text, plural, short_name, why
+from calipers.show.words import (
+    interval_text,
+    level_text,
+    percent_text,
+    plural,
+    short_name,
+    why,
+)
 
 BINS = 24
 WORDS = {OMS: ("safe", "unsafe"), OOD: ("in distribution", "out of distribution")}
@@ -536,11 +543,7 @@ def _paradigms(result: MonitorEvaluation) -> tuple[str, ...]:
 
 def _estimate_text(e: Estimate) -> str:
     """Return a value with its interval, or why it is undefined."""
-    if math.isnan(e.value):
-        return why(e)
-    if math.isnan(e.low):
-        return f"{e.value:.3f}"
-    return f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]"
+    return why(e) or f"{e.value:.3f} {interval_text(e.low, e.high)}".rstrip()
 
 
 def _estimate_list(estimates: Mapping[str, Estimate]) -> str:

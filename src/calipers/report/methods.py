@@ -254,20 +254,30 @@ def _certainty(page: Context, cite: _Citations) -> Iterator[str]:
         number = min(statistics["replicates"], BAND_REPLICATES)
         yield f"Bands of curves are pointwise {BAND_METHOD} intervals from {number} replicates."
     if any("few_errors" in row.estimate.flags for row in ev.rows):
-        yield (
-            f"Where few {units} had an error, or nearly all, the interval is Jeffreys' interval "
-            "(of rates: that of a Poisson number; of gains of AP: the gamma interval of Fay and "
-            "Feuer) with as many trials as the bootstrap standard error is worth; without an "
-            f"error, errors within one of the {units} are assumed to correlate by "
-            f"{ASSUMED_LIKENESS:g}, up to a limit. No bound is bolder than that of such errors in "
-            f"fewer {units}."
-        )
+        yield _few_errors_in_words(units)
     if any(row.estimate.method == "clopper-pearson-units" for row in ev.rows):
-        yield (
-            f"Where fewer than five {units}, and fewer than half of them, had an error, or all of "
-            "them had one, the interval is the Clopper-Pearson interval of the share of "
-            f"{units} without error {cite(CLOPPER_PEARSON)}."
-        )
+        yield f"{_of_units_in_words(units)} {cite(CLOPPER_PEARSON)}."
+
+
+def _few_errors_in_words(units: str) -> str:
+    """Return what stands for the bootstrap where errors are few."""
+    return (
+        f"Where few {units} had an error, or nearly all, the interval is Jeffreys' interval of a "
+        "share (for rates: of a Poisson rate; for gains of AP: the gamma interval of Fay and "
+        "Feuer), with the effective sample size that the bootstrap standard error implies; where "
+        f"no error was seen, errors within one of the {units} are assumed to correlate by "
+        f"{ASSUMED_LIKENESS:g}, up to a limit. A further error in another of the {units} never "
+        "makes the bound on the side of more errors less cautious."
+    )
+
+
+def _of_units_in_words(units: str) -> str:
+    """Return what results of version 0.1 have instead."""
+    return (
+        f"Where fewer than five {units}, and fewer than half of them, had an error, or all of "
+        f"them had one, the interval is the Clopper-Pearson interval of the share of {units} "
+        "without error"
+    )
 
 
 def _sampling_words(ev: Evaluation) -> str:
@@ -336,7 +346,11 @@ def intervals_in_words(evaluation: Evaluation) -> str:
         words.append(f"Kind of interval: {statistics['interval']}.")
     words.append(
         f"There is no interval for fewer than 5 {units}, or if more than 5 % of the replicates "
-        f"have no value. With fewer than 5 {units} in error, and fewer than half of them, it is "
-        f"the Clopper-Pearson interval of the share of {units} without error, and marked."
+        "have no value."
     )
+    estimates = [row.estimate for row in evaluation.rows]
+    if any("few_errors" in estimate.flags for estimate in estimates):
+        words.append(f"{_few_errors_in_words(units)} These intervals are marked *.")
+    if any(estimate.method == "clopper-pearson-units" for estimate in estimates):
+        words.append(f"{_of_units_in_words(units)}.")
     return " ".join(words)

@@ -45,7 +45,13 @@ from calipers.show.figures import (
     Mark,
     Scatter,
 )
-from calipers.show.words import level_text, percent_text, plural, short_name, why
+from calipers.show.words import (
+    intervals_by,
+    level_text,
+    percent_text,
+    short_name,
+    why,
+)
 from calipers.stability.analyse import COLUMNS, Cell, StabilityTable
 from calipers.stability.answers import CallCounts, correlation
 from calipers.stability.objects_result import ObjectStability
@@ -132,7 +138,7 @@ def models(result: StabilityResult, *, score: str = "APJ") -> Forest:
     note = (
         f"Mean over {result.n_used} images, {_threshold_text(result, score)}. "
         f"The interval of all models is a {level_text(jackknife.level)} t interval over "
-        f"{n} models: it covers other trainings, on these images."
+        f"{n} models: it is about other trainings, on these images."
     )
     return Forest(
         title, Axis(score), (score,), tuple(rows), n="models", reference=jackknife.value, note=note
@@ -326,8 +332,7 @@ def _interval_note(estimate: Estimate) -> str:
     """Return what bands and bars are; "" if there are none."""
     if why(estimate) or math.isnan(estimate.low):
         return ""
-    units = f"{estimate.n_units} {plural(estimate.unit)}"
-    return f"Pointwise {level_text(estimate.level)} intervals over {units}."
+    return f"Pointwise {intervals_by(estimate.level, estimate.unit, estimate.n_units)}."
 
 
 def score_text(value: float) -> str:
@@ -719,8 +724,8 @@ def _object_intervals(result: ObjectStability) -> str:
     settings = result.settings
     if not settings["replicates"] or math.isnan(result["found-by-all"].low):
         return ""
-    units = f"{settings['n_units']} {plural(settings['unit'])}"
-    return f"Pointwise {level_text(settings['level'])} intervals over {units}."
+    how = intervals_by(settings["level"], settings["unit"], settings["n_units"])
+    return f"Pointwise {how}."
 
 
 OBJECT_FIGURES: Mapping[str, Callable[[ObjectStability], Figure]] = {

@@ -27,12 +27,14 @@ from calipers.kernels.ranks import pair_index
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row, number
 from calipers.show.words import (
-    interval_of,
+    ci_text,
+    interval_in_words,
     level_text,
     percent_span,
     percent_text,
     plural,
     reason_text,
+    span_text,
 )
 from calipers.stability.answers import jackknife_error, t_interval
 from calipers.stability.objects_evidence import ObjectPairs, mean_of_defined
@@ -262,7 +264,16 @@ class ObjectStability(Document):
             raise UsageError(
                 f"no {metric!r} without a model; {did_you_mean(metric, (*MEANS, *SHARES))}"
             )
-        return leave_one_out(self.evidence, self.models, metric, float(self.settings["level"]))
+        return self.without_models[metric]
+
+    @cached_property
+    def without_models(self) -> Mapping[str, ObjectLeaveOneOut]:
+        """Every number without each of the models."""
+        level = float(self.settings["level"])
+        table = {}
+        for metric in (*MEANS, *SHARES):
+            table[metric] = leave_one_out(self.evidence, self.models, metric, level)
+        return table
 
     def disputed(self, n: int = 10) -> tuple[DisputedImage, ...]:
         """Return the n images with the most references that some but not all models find.
@@ -472,7 +483,7 @@ def _overlap(result: ObjectStability) -> str:
         return ""
     interval = ""
     if not math.isnan(value.low):
-        interval = f" ({level_text(value.level)} interval {value.low:.2f} to {value.high:.2f})"
+        interval = f" ({interval_in_words(value)})"
     return (
         "Where they agree, their shapes have a mean intersection over union of "
         f"{value.value:.2f}{interval}."
@@ -496,8 +507,8 @@ def _trainings(result: ObjectStability) -> str:
     return (
         f"Other trainings: without one of the models, the agreement lies between "
         f"{min(without.values()):.2f} and {max(without.values()):.2f} (furthest away without "
-        f"{name}); the jackknife over {len(result.models)} models gives {value:.2f} with a "
-        f"{level_text(jackknife.level)} interval of {jackknife.low:.2f} to {jackknife.high:.2f}."
+        f"{name}); the jackknife over {len(result.models)} models gives {value:.2f} "
+        f"({ci_text(jackknife.level, span_text(jackknife.low, jackknife.high))})."
     )
 
 
@@ -582,7 +593,7 @@ def _share(estimate: Estimate) -> str:
     if estimate.method == "clopper-pearson-units":  # too few exceptions for a bootstrap
         level, units = level_text(estimate.level), plural(estimate.unit)
         return f"{value} (at {level}: {_span_text(estimate)} of the {units})"
-    return f"{value} ({interval_of(estimate)} {_span_text(estimate)})"
+    return f"{value} ({interval_in_words(estimate, percent_span)})"
 
 
 def _span_text(estimate: Estimate) -> str:
