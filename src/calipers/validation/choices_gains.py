@@ -403,8 +403,8 @@ def _extra(rule: GainRule, events: tuple[F64, F64], size: F64, unknown: F64) -> 
     clustered, alone = events
     if rule.extra == "full":
         return clustered
-    known = alone if rule.extra == "fading" else size
-    return np.asarray(unknown * clustered + (1 - unknown) * known)
+    of_errors = alone if rule.extra == "fading" else size
+    return np.asarray(unknown * clustered + (1 - unknown) * of_errors)
 
 
 def form_bounds(form: str, x: F64, size: F64, event: F64, level: float) -> tuple[F64, F64]:
