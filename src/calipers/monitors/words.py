@@ -481,8 +481,8 @@ def _of_order(result: MonitorEvaluation) -> Iterator[str]:
         yield text
     if len(ranking.swept) > 1:
         wins = sorted(ranking.wins.items(), key=lambda pair: -pair[1])
-        counts = ", ".join(f"{name} at {n}" for name, n in wins if n)
-        yield f"Highest AUROC over {len(ranking.swept)} values of tau: {counts}."
+        counts = join([f"for {name} at {n}" for name, n in wins if n])
+        yield f"The AUROC is highest {counts} of {len(ranking.swept)} values of tau."
 
 
 def _lead(result: MonitorEvaluation, first: str) -> str:
