@@ -48,8 +48,9 @@ asks what the further error costs:
 It chose the same candidate again, with 51 of 63 numbers inside and one below .90 (the rule before:
 51 and 11). With a clustering that fades, four more numbers were inside, but ``dAP/fp`` was covered
 too seldom, and nothing else: its bias is that of AP itself, about four times that of the bootstrap
-in data sets of another seed (gains of background alarms one to three times). So a third round (`THIRD`, again written before it was measured, on designs and a seed of its own) asks how far
-these intervals must reach:
+in data sets of another seed (gains of background alarms one to three times). So a third round
+(`THIRD`, again written before it was measured, on designs and a seed of its own) asks how far these
+intervals must reach:
 
 ``reach_alarms``
     how many times the bootstrap's bias the intervals of ``dAP/fp``, or of all gains of false
