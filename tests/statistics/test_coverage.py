@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from calipers.statistics.intervals import Support, intervals
-from calipers.validation import choices_few_errors, experiments
+from calipers.validation import choices_few_errors, experiments, features
 from calipers.validation.cells import HIGHEST, LOWEST, WIDEST, Effort, Tally
 from calipers.validation.choices import DESIGNS, compare
 from calipers.validation.coverage import END, START, main, measured, read_csv
@@ -166,3 +166,23 @@ def test_experiments_are_measured_in_their_order() -> None:
     (cells,) = measured(name, tiny)
     assert {cell.design for cell in cells} == {name}
     assert cells == list(object_cells(designs()[name], experiments.ONE_CLASS, tiny))
+
+
+@pytest.mark.parametrize(
+    ("family", "measure", "design"),
+    [
+        ("agreement", features.rating_cells, features.RATINGS[0]),
+        ("stability", features.training_cells, features.TRAININGS[1]),
+        ("stability", features.other_training_cells, features.OTHER_TRAININGS[0]),
+    ],
+)
+def test_ratings_and_trainings_have_intervals_that_hold_their_value(
+    family: str, measure, design
+) -> None:
+    tiny = Effort(simulations=4, replicates=100, extra=8, images_of_truth=3_000)
+    cells = measure(design, tiny)
+    assert {(cell.family, cell.design) for cell in cells} == {(family, design.name)}
+    for cell in cells:
+        assert (cell.stated, cell.without) == (1.0, 0.0), str(cell)
+        assert 0.2 < cell.truth < 1.0, str(cell)
+        assert cell.coverage > 0, str(cell)

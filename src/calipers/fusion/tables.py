@@ -171,5 +171,5 @@ def _note(evaluation: FusionEvaluation) -> str:
         f"{intervals_by(comparison.level, comparison.unit, comparison.n_units)}. Differences are "
         "paired; "
         f"their {comparison.family} tests, with those of the contributions, are corrected "
-        "together."
+        "together, their intervals are not."
     )
