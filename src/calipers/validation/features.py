@@ -295,7 +295,8 @@ def other_training_cells(design: TrainingDesign, effort: Effort) -> list[Coverag
         quality = design.noise * np.exp(0.5 * rng.standard_normal((number, 1, 1)))
         return np.clip(shared + quality * rng.standard_normal((number, *shared.shape)), 0.0, 1.0)
 
-    whole = stability(trained(MANY_MODELS), thresholds=(), ci=False, kendall=False)
+    number = min(max(effort.images_of_truth // 600, design.models), MANY_MODELS)
+    whole = stability(trained(number), thresholds=(), ci=False, kendall=False)
     names = ("APJ", "Spearman")
     tallies = [Tally(whole[name].value) for name in names]
     for number in range(effort.simulations + effort.extra):
