@@ -13,8 +13,9 @@ are undefined. Where errors are few (fewer than 5 units have one, and at most a 
 more than 5 % of the replicates lie on a bound) no spread of replicates can be trusted, and the
 form for few errors takes over. For a share it is Jeffreys' interval with an effective number of
 trials, ``n = x (1 - x) / s^2`` for the standard error s; for a rate Jeffreys' interval of a Poisson
-number with an effective number of events; for a sum of what errors cost the gamma interval of such
-sums. On a bound s is 0, and n is what as many objects in as many units are worth if errors are
+number with an effective number of events; for a sum of what errors cost the mid-p gamma interval of
+such sums, which stands for the t interval as long as errors are not many (`few_errors.MANY_COSTS`).
+On a bound s is 0, and n is what as many objects in as many units are worth if errors are
 alike in a unit to a degree of `ASSUMED_LIKENESS`; from there on n approaches what s says, because
 the first errors show little of how errors cluster (`_unknown_clustering`). What independent objects
 would vary is known; t stands for z only in what clustering adds to it (`_widened`). The interval
@@ -27,7 +28,7 @@ always holds its value.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -163,7 +164,8 @@ class Support:
     size: float = 1.0  # objects or images of a unit, events among which are likely to be alike
     # variance that the replicates do not show, as where rare classes enter a mean
     hidden: float = 0.0
-    reach: float = 0.0  # how far the interval reaches beyond the bootstrap's bias
+    reach: float = 0.0  # how far the t interval reaches beyond the bootstrap's bias ...
+    few_reach: float = 0.0  # ... and the form for few errors
 
     @property
     def df(self) -> int:
@@ -195,12 +197,10 @@ def interval(
 ) -> Interval:
     """Return the interval of one estimate; see `intervals`."""
     column = None if jackknife is None else np.asarray(jackknife, np.float64)[:, None]
-    sample = np.asarray(replicates, np.float64)[:, None]
-    support = [Support(n_units)]
     return intervals(
         np.array([theta]),
-        sample,
-        support,
+        np.asarray(replicates, np.float64)[:, None],
+        [Support(n_units)],
         level=level,
         bounds=bounds,
         method=method,
@@ -249,7 +249,7 @@ def intervals(
     )
     limits = sample.bounds_of(method, support, jackknife, errors)
     forms = [_form(sample, k, entry, limits.method, few_form) for k, entry in enumerate(support)]
-    few = [k for k, form in enumerate(forms) if form == "few_errors"]
+    few = [k for k, form in enumerate(forms) if form in ("few_errors", "few_costs")]
     of_few = {}
     if few:
         table = few_errors_t(sample.take(np.array(few)), [support[k] for k in few])
@@ -390,20 +390,19 @@ def boot_se_t(
     t = _t(df, sample.level)
     factor = np.sqrt(n_units / df) * t
 
-    def limits(rows: F64) -> tuple[F64, F64]:
-        mean, sd = _moments(rows, np.isnan(rows))
+    def limits(mean: F64, sd: F64) -> tuple[F64, F64]:
         half = np.hypot(factor * sd, t * np.sqrt(hidden))
         bias = np.where(reach > 0, reach * (mean - sample.theta), 0.0)
         below, above = half + np.maximum(bias, 0.0), half + np.maximum(-bias, 0.0)
         return scale.around(sample.theta, below)[0], scale.around(sample.theta, above)[1]
 
-    return _limits(scale.method, sample.replicates, limits, apart=sample.apart)
+    return _limits_of_moments(scale.method, sample, limits)
 
 
 def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> IntervalBounds:
     """Return the form for few errors: Jeffreys' interval of shares and rates, gamma of costs.
 
-    Both count as many trials or events as the standard error is worth, fewer if few units are in
+    All count as many trials or events as the standard error is worth, fewer if few units are in
     error; see the top of this file.
     """
     n_units = np.array([entry.n_units for entry in support])
@@ -424,18 +423,21 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
     effects = np.array([assumed_effect_of(entry, sample.level) for entry in support])
     events = single * effects
     assumed = np.where(np.isinf(most), tried, most / effects)
+    reach = np.array([entry.few_reach for entry in support])
 
-    def limits(rows: F64) -> tuple[F64, F64]:
-        spread = np.sqrt(n_units / df) * _moments(rows, np.isnan(rows))[1]
-        error = np.hypot(spread, np.sqrt(hidden)) / width
+    def limits(mean: F64, sd: F64) -> tuple[F64, F64]:
+        error = np.hypot(np.sqrt(n_units / df) * sd, np.sqrt(hidden)) / width
         if counts_events:
             size = few_errors.event_size(x, error, (most, events), unknown)
             if is_rate:
                 return few_errors.poisson(x, few_errors.widened(size, single, ratio), sample.level)
             # Costs differ, so nothing is known about their variance.
             size = few_errors.widened(size, np.zeros(len(x)), ratio)
-            low, high = few_errors.gamma(x, size, events, sample.level)
-            return low, np.minimum(high, high_bound)
+            further = few_errors.further_cost(single, effects, unknown)
+            low, high = few_errors.gamma(x, size, further, sample.level)
+            bias = reach * (mean - sample.theta)
+            low = np.maximum(low - np.maximum(bias, 0.0), low_bound)
+            return low, np.minimum(high + np.maximum(-bias, 0.0), high_bound)
         of_x = few_errors.trials(x * (1 - x), error, (most, assumed), unknown)
         of_x = 1.0 / few_errors.widened(1.0 / of_x, 1.0 / most, ratio)
         low, high = few_errors.jeffreys(x, of_x, sample.level)
@@ -443,7 +445,7 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
 
     method = "gamma-t" if counts_events else "jeffreys-t"
     method = "poisson-t" if is_rate else method
-    return _limits(method, sample.replicates, limits, apart=sample.apart)
+    return _limits_of_moments(method, sample, limits)
 
 
 def _cautious(sample: BootstrapSample, support: Sequence[Support], forms: list[str]) -> F64:
@@ -457,7 +459,7 @@ def _cautious(sample: BootstrapSample, support: Sequence[Support], forms: list[s
     theta = sample.theta.tolist()
     columns = []
     for k, (form, entry) in enumerate(zip(forms, support)):
-        if entry.n_error is None or form not in ("few_errors", "method"):
+        if entry.n_error is None or form not in ("few_errors", "few_costs", "method"):
             continue
         few = entry.n_error < NO_LONGER_FEW and entry.tried >= FEWEST_UNITS
         if few and _has_whole_errors(entry, theta[k]):
@@ -484,7 +486,7 @@ def _cautious(sample: BootstrapSample, support: Sequence[Support], forms: list[s
     if is_rate:
         limits[columns] = path.highest_rate(event, event * effects)
     else:
-        limits[columns] = path.highest_gain(event * effects)
+        limits[columns] = path.highest_gain(event, effects)
     return limits
 
 
@@ -636,28 +638,6 @@ class MetricScale:
             return self.low + width * low / (1 + low), self.low + width * top
 
 
-def wilson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Return Wilson's score interval of a proportion k / n."""
-    if n <= 0:
-        return NOWHERE
-    z2 = normal_quantile(level) ** 2
-    centre, half = k + z2 / 2, math.sqrt(z2) * math.sqrt(k * (n - k) / n + z2 / 4)
-    # Exact at both ends, where the formula is only so up to rounding.
-    low = 0.0 if k == 0 else (centre - half) / (n + z2)
-    high = 1.0 if k == n else (centre + half) / (n + z2)
-    return low, high
-
-
-def clopper_pearson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Return the exact interval of a proportion k / n."""
-    if n <= 0:
-        return NOWHERE
-    betaincinv, tail = special().betaincinv, (1 - level) / 2
-    low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, tail))
-    high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1 - tail))
-    return low, high
-
-
 def quantiles(rows: F64, level: float) -> tuple[F64, F64]:
     """Return the two outer quantiles of every column (type 7, NumPy's bits), leaving out NaN."""
     columns = np.sort(rows, axis=0)  # NaN come last
@@ -673,17 +653,16 @@ def _quantile(sorted_columns: F64, n: NDArray[np.int64], q: float) -> F64:
     below = np.floor(at)
     share, k = at - below, below.astype(np.int64)
     columns = np.arange(sorted_columns.shape[1])
-    a, b = (
-        sorted_columns[k, columns],
-        sorted_columns[np.minimum(k + 1, np.maximum(n - 1, 0)), columns],
-    )
+    a = sorted_columns[k, columns]
+    b = sorted_columns[np.minimum(k + 1, np.maximum(n - 1, 0)), columns]
     # From the nearer end, as NumPy does it: the result lies between the two, and is exact at both.
     return np.asarray(np.where(share >= 0.5, b - (b - a) * (1 - share), a + (b - a) * share))
 
 
 def _form(sample: BootstrapSample, k: int, support: Support, method: str, few_form: bool) -> str:
-    """Return which interval an estimate gets: a reason why there is none, "few_errors" or
-    "method"."""
+    """Return which interval an estimate gets: a reason why there is none, "few_errors",
+    "few_costs" (of a sum of costs whose errors are not many) or "method".
+    """
     theta = float(sample.theta[k])
     if theta != theta:
         return "no_objects"
@@ -708,6 +687,10 @@ def _form(sample: BootstrapSample, k: int, support: Support, method: str, few_fo
     t_interval = method.startswith("bootse-t") and sample.bounds == (0.0, 1.0)
     if few_form and t_interval and _on_bound(column, sample.bounds).mean() > MOST_ON_BOUND:
         return "few_errors"
+    if few_form and t_interval and support.event is not None:
+        variance = support.n_units / max(support.df, 1) * float(sample.sd[k]) ** 2 + support.hidden
+        if theta**2 < few_errors.MANY_COSTS * variance:
+            return "few_costs"
     return "method"
 
 
@@ -724,10 +707,7 @@ def _stated(
     if form in ("no_objects", "one_unit", "too_few_units", "too_many_undefined"):
         return none(form, undefined=undefined)
     flags: tuple[str, ...] = ("few_units",) if support.df + 1 < FEW_UNITS else ()
-    facts: dict[str, Any] = {
-        "bias": float(sample.bias[k]),
-        "undefined": undefined,
-    }
+    facts: dict[str, Any] = {"bias": float(sample.bias[k]), "undefined": undefined}
     # An interval of width 0 would claim certainty.
     beside = float(sample.percentile.low[k]), float(sample.percentile.high[k])
     if beside[0] < beside[1]:
@@ -749,24 +729,48 @@ def _on_bound(values: F64 | float, bounds: Sequence[float]) -> NDArray[np.bool_]
         return np.asarray((away <= ROUNDING).any(axis=-1))
 
 
-def _limits(method: str, rows: F64, make: object, *, apart: bool) -> IntervalBounds:
+def _limits(
+    method: str, rows: F64, make: Callable[[F64], tuple[F64, F64]], *, apart: bool
+) -> IntervalBounds:
     """Return the bounds from all replicates, and their Monte-Carlo error from ten batches."""
-    assert callable(make)
-    low, high = make(rows)
+    low, high = zip(*(make(part) for part in _batches(rows, apart=apart)))
+    return _with_mc_error(method, np.asarray(low), np.asarray(high), apart=apart)
+
+
+def _limits_of_moments(
+    method: str, sample: BootstrapSample, make: Callable[[F64, F64], tuple[F64, F64]]
+) -> IntervalBounds:
+    """Return bounds that depend on mean and spread of the replicates alone, with their error.
+
+    All batches go through the closed form at once: quantiles of gamma and beta distributions cost
+    more than the moments.
+    """
+    parts = _batches(sample.replicates, apart=sample.apart)
+    mean, sd = zip(*(_moments(part, np.isnan(part)) for part in parts))
+    low, high = make(np.asarray(mean), np.asarray(sd))
+    return _with_mc_error(method, low, high, apart=sample.apart)
+
+
+def _batches(rows: F64, *, apart: bool) -> list[F64]:
+    """Return all replicates, then ten parts of them if there are enough."""
     if len(rows) < 2 * BATCHES:
-        unknown = np.full(np.shape(low), np.nan)
-        return IntervalBounds(method, low, high, unknown, unknown)
+        return [rows]
+    order: Literal["C", "F"] = "F" if apart else "C"
+    return [rows, *(np.asarray(part, order=order) for part in np.array_split(rows, BATCHES))]
+
+
+def _with_mc_error(method: str, low: F64, high: F64, *, apart: bool) -> IntervalBounds:
+    """Return the bounds of all replicates, the first row, with the error that the batches show."""
+    if len(low) == 1:
+        unknown = np.full(low.shape[1], np.nan)
+        return IntervalBounds(method, low[0], high[0], unknown, unknown)
     # Batch means: the spread of the bounds over batches, scaled to the whole set of replicates.
     order: Literal["C", "F"] = "F" if apart else "C"
-    parts = np.array_split(np.arange(len(rows)), BATCHES)
-    batches = [make(np.asarray(rows[part], order=order)) for part in parts]
-    lows = np.asarray([low for low, _ in batches], order=order)
-    highs = np.asarray([high for _, high in batches], order=order)
     root = math.sqrt(BATCHES)
     with np.errstate(invalid="ignore"):
-        mc_low = lows.std(axis=0, ddof=1) / root
-        mc_high = highs.std(axis=0, ddof=1) / root
-    return IntervalBounds(method, low, high, mc_low, mc_high)
+        mc_low = np.asarray(low[1:], order=order).std(axis=0, ddof=1) / root
+        mc_high = np.asarray(high[1:], order=order).std(axis=0, ddof=1) / root
+    return IntervalBounds(method, low[0], high[0], mc_low, mc_high)
 
 
 def _moments(rows: F64, missing: NDArray[np.bool_]) -> tuple[F64, F64]:

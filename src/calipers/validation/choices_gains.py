@@ -56,9 +56,14 @@ intervals must reach:
     how many times the bootstrap's bias the intervals of ``dAP/fp``, or of all gains of false
     alarms, reach further, in both forms.
 
-The choice of the third round has to be confirmed on the designs of `CONFIRMING`, which choose
+The choice of the third round had to be confirmed on the designs of `CONFIRMING`, which choose
 nothing: with fewer numbers below .90 than the rule before has there, or none, and at most two
-fewer inside. Else the rule before stays.
+fewer inside. Else the rule before would have stayed.
+
+The third round chose the mid-p form up to 30 errors with the largest costs, a clustering that fades
+and a reach of 4 for ``dAP/fp`` (`CHOSEN`): 40 of 43 numbers inside and none below .90, where the
+rule before had 33 and 8. On the designs of `CONFIRMING` it has 28 of 34 inside and none below .90,
+the rule before 28 and 3, .853 at the lowest. So it is the rule of `statistics.intervals` now.
 
 ``python -m calipers.validation.choices_gains`` prints all four; ``first``, ``second``, ``third`` or
 ``confirming`` prints one. Designs and seeds are not those of `calipers.validation.experiments`.
@@ -96,7 +101,6 @@ COSTS = {
     "largest": (1.0, 1.0, 2.0),
 }
 FEW_ONLY, LONGER = 0.0, 30.0
-HALVINGS = 50
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,7 @@ THIRD_RULES = (
         for alarms, reach in REACHES
     ),
 )
+CHOSEN = GainRule("mid-p", LONGER, "largest", "fading", "fp", 4.0)
 BOTH = (0.6, 0.5)
 FIRST = (
     CohortDesign(
@@ -453,7 +458,7 @@ def bounds_of(rule: GainRule, column: Column, name: str) -> tuple[float, float]:
         column.values[:1], column.replicates[:, :1], NOMINAL, (0.0, 1.0), apart=True
     )
     form = making._form(sample, 0, support, "bootse-t-logit", True)
-    if form not in ("few_errors", "method"):
+    if form not in ("few_errors", "few_costs", "method"):
         return making.NOWHERE
     x = sample.theta
     error = np.sqrt(support.n_units / max(support.df, 1)) * sample.sd
@@ -502,37 +507,13 @@ def form_bounds(form: str, x: F64, size: F64, event: F64, level: float) -> tuple
     """Return intervals of sums x of costs: one error costs ``size`` on average, one more
     ``event``.
     """
-    if form == "gamma":
+    if form == "mid-p":
         return few_errors.gamma(x, size, event, level)
     gammaincinv, tail = special().gammaincinv, (1 - level) / 2
+    low = np.where(x > 0, gammaincinv(np.where(x > 0, x / size, 1.0), tail), 0.0)
     with_one = (x * size + event**2) / (x + event)
-    shapes = np.where(x > 0, x / size, 1.0), (x + event) / with_one
-    scales = np.where(x > 0, size, 0.0), with_one
-    low = np.zeros(len(x))
-    high = np.array(scales[1] * gammaincinv(shapes[1], 1 - tail))
-    bounds = []
-    for probability in (tail, 1 - tail):
-        bounds.append(_quantile_of_both(probability, shapes, scales, (low, high)))
-    return np.minimum(np.where(x > 0, bounds[0], 0.0), x), np.maximum(bounds[1], x)
-
-
-def _quantile_of_both(
-    probability: float, shapes: tuple[F64, F64], scales: tuple[F64, F64], between: tuple[F64, F64]
-) -> F64:
-    """Return a quantile of an even mixture of two gamma distributions; a scale of 0 is a mass at
-    0.
-    """
-    gammainc = special().gammainc
-    low, high = between
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        share = np.zeros(len(middle))
-        for shape, scale in zip(shapes, scales):
-            with np.errstate(divide="ignore", invalid="ignore"):
-                share = share + np.where(scale > 0, gammainc(shape, middle / scale), 1.0) / 2
-        low = np.where(share < probability, middle, low)
-        high = np.where(share < probability, high, middle)
-    return np.asarray((low + high) / 2)
+    high = with_one * gammaincinv((x + event) / with_one, 1 - tail)
+    return np.minimum(size * low, x), np.maximum(high, x)
 
 
 def _highest(rule: GainRule, total: tuple[F64, F64], support: Support) -> float:
