@@ -60,7 +60,7 @@ def test_all_met_is_exit_0(calipers, results, demands):
     assert said.out.splitlines() == [
         "REQ-1  finds it",
         "  AP50: lower bound at least 0.45, from 20 units on",
-        "  met        ours  0.600 [0.500, 0.700]  n = 40 (patient), 100 images, 150 references; "
+        "  met        ours  0.600 [0.500, 0.700]  n = 40 patients, 100 images, 150 references; "
         "bootse-t-logit",
         "",
         "1 of 1 requirements met",
@@ -88,7 +88,7 @@ def test_an_interval_of_something_else_is_not_printed_as_one_of_the_metric(
     folder = save(tmp_path / "results", [row(method="clopper-pearson-units")])
     said = calipers("check", folder, demands(MET))
     assert said.code == 1
-    assert "  not shown  ours  0.600  n = 40 (patient)" in said.out
+    assert "  not shown  ours  0.600  n = 40 patients" in said.out
     assert "the stored bounds are not of AP50" in said.out
     assert "evaluate again" in said.out
     assert "value" not in said.out

@@ -46,7 +46,7 @@ def test_a_table_is_explained(calipers, table):
         "size small (not large)",
         "differences between",
         "IoU is 0.2",
-        "lower with size small than with size large (95 % interval -0.",
+        "lower with size small than with size large (95 % CI -0.",
         "Note: 3 values of patient occur in more than one centre",
     ):
         assert words in said.out, words

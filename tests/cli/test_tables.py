@@ -62,8 +62,8 @@ def test_marks_are_explained_in_words(shown, evaluation):
     lines = shown(evaluation)
     assert any("1.000 [" in line and "1.000]*" in line for line in lines)
     assert (
-        "* few patients are in error, or nearly all: an interval that counts patients and "
-        "objects" in lines
+        "* errors in few patients, or in nearly all: an interval for small counts, not the "
+        "bootstrap" in lines
     )
     assert not [line for line in lines if line.startswith("†")]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from html import unescape
 
 import calipers as cal
-from calipers.report.methods import methods_section
+from calipers.report.methods import intervals_in_words, methods_section
 from evaluated import evaluated_demo, shown
 from random_cohorts import random_cohort
 
@@ -45,6 +45,21 @@ def test_tests_are_cited_only_if_they_were_used():
     assert "Phipson" not in words()  # pages do not permute
     assert "Westfall" in words()
     assert "Westfall" not in words(ci=False)
+
+
+def test_the_forms_of_intervals_are_described_where_they_are_used():
+    """In the paragraph for a paper and in the details beside it, which used to name another one."""
+    said = {}
+    for preset in ("coco", "tide"):
+        protocol = replace(cal.Protocol.load(preset), replicates=100)
+        evaluation = evaluated_demo(protocol)
+        for text in (words(protocol=protocol), intervals_in_words(evaluation)):
+            assert (
+                "Where few patients had an error, or nearly all, the interval is Jeffreys'" in text
+            )
+            assert "Clopper" not in text
+            said.setdefault(preset, []).append("the mid-p gamma interval" in text)
+    assert said == {"coco": [False, False], "tide": [True, True]}
 
 
 def test_without_intervals_none_are_described():

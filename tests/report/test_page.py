@@ -286,7 +286,9 @@ def test_marks_are_explained_below_their_table(text):
         r"<strong>AP@0.5 per class</strong>.*?</table></div>(<p.*?</p>)*", text, re.DOTALL
     )[0]
     assert re.search(r"<small>\[0\.\d{3}, 1\.000\]\*</small>", table)
-    said = "few patients are in error, or nearly all: an interval that counts patients and objects"
+    said = (
+        "errors in few patients, or in nearly all: an interval for small counts, not the bootstrap"
+    )
     assert f'<p class="note">* {said}</p>' in table
 
 
@@ -545,5 +547,5 @@ def test_units_of_a_notebook_have_their_plural():
     ev = cal.evaluate(cohort, replace(QUICK, cluster="study"))
     assert "resampled by study (n = 60)" in ev["mislabels", "AP"]._repr_html_()
     found = ev.compare("mislabels", "overpredicts", metrics=["AP"], correction="none")
-    assert "resampled by study (n = 60); p values not corrected." in found._repr_html_()
+    assert "resampled by study (n = 60)." in found._repr_html_()
     assert "resampled by study (n = 60)" in page(ev, pictures=False)

@@ -136,6 +136,7 @@ class Facts:
     # names that are biased by more than bootstrap replicates show, and how many times the
     # bootstrap's bias their intervals reach further
     bias_reach: Mapping[str, float] = field(default_factory=dict)
+    few_bias_reach: Mapping[str, float] = field(default_factory=dict)  # where errors are few
     # names that are sums of what errors cost, and what a lone error may cost, in references
     error_costs: Mapping[str, float] = field(default_factory=dict)
     higher_is_better: bool = True

@@ -27,6 +27,7 @@ from calipers.metrics.base import Facts, Metric
 from calipers.results.estimate import Estimate, PopulatedMean
 from calipers.statistics import intervals as making
 from calipers.statistics import spread
+from calipers.statistics.few_errors import clopper_pearson, wilson
 from calipers.statistics.intervals import Interval, Support
 from calipers.statistics.weights import BLOCK, Units, Weights, bootstrap, jackknife
 
@@ -315,6 +316,7 @@ def _supports(
                 event=event,
                 size=size,
                 reach=facts.bias_reach.get(facts.names[k], 0.0),
+                few_reach=facts.few_bias_reach.get(facts.names[k], 0.0),
             )
         )
     return supports
@@ -467,7 +469,7 @@ def _as_proportion(
     n = metric.proportion_of(evidence)[row][k]  # type: ignore[attr-defined]
     if n is None or interval.reason is not None:
         return interval
-    make = making.wilson if certainty.method == "wilson" else making.clopper_pearson
+    make = wilson if certainty.method == "wilson" else clopper_pearson
     low, high = make(round(float(value[row, k]) * n), n, certainty.level)
     # The other flags describe the bootstrap interval, which is not shown.
     few = [flag for flag in interval.flags if flag == "few_units"]
