@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from calipers.errors import InputError, UsageError
 from calipers.io.read import explain, read, sniff
+from cases import DATA
 
-DATA = Path(os.environ.get("CALIPERS_DATA", Path(__file__).parents[3] / "shared" / "data"))
 COCO = {
     "images": [{"id": k, "file_name": f"i{k}.png"} for k in (1, 2, 3)],
     "annotations": [

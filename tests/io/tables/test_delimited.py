@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import random
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from calipers.errors import InputError, UsageError
 from calipers.io.read import read, sniff
+from cases import DATA
 from refusals import assert_refused_or_set_aside
 
-DATA = Path(os.environ.get("CALIPERS_DATA", Path(__file__).parents[3] / "shared" / "data"))
 REFS = """image,class,x0,y0,x1,y1,width,height,patient,tool
 007,nodule,10,20,30,40,100,100,p1,A
 007,NA,1.5,2,3e1,4,100,100,p1,B
