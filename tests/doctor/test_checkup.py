@@ -322,6 +322,23 @@ def test_the_split_that_was_predicted_is_evaluated(folder, capsys):
     assert (code, json.loads(out)["rows"][0]["value"]) == (0, pytest.approx(1.0))
 
 
+def test_the_split_of_a_column_is_evaluated(folder, capsys):
+    refs, preds, splits = ["image,x,y,w,h"], ["image,x,y,w,h,score"], ["image,Subset"]
+    for k in range(18):
+        refs.append(f"{k},{3 * k},5,20,30")
+        splits.append(f"{k},{'learn' if k < 12 else 'judge'}")
+        if k >= 12:
+            preds.append(f"{k},{3 * k},5,20,30,0.{k}")
+    for name, lines in (("refs.csv", refs), ("run.csv", preds), ("splits.csv", splits)):
+        put(folder, {name: "\n".join(lines)})
+    result = check_files("refs.csv", {"run": "run.csv"}, "splits.csv")
+    assert [symptom.code for symptom in result.findings] == ["other-splits"]
+    (command,) = result.commands
+    assert command.endswith("--groups splits.csv --where Subset=judge")
+    code, out, _ = said(capsys, *command.split()[1:], "--no-ci", "--metrics", "AP50", "--json")
+    assert (code, json.loads(out)["rows"][0]["value"]) == (0, pytest.approx(1.0))
+
+
 def test_a_weak_model_is_not_said_to_be_of_one_split(folder):
     yolo_splits(folder)
     for path in list((folder / "run" / "labels").iterdir())[1:]:

@@ -184,7 +184,7 @@ def far_above_one(folder):
     return pair_of(folder, {name: 12 * scores for name, scores in maps(labels()).items()})
 
 
-@planted("score-range", "-")
+@planted("score-range", "--normalise percent")
 def percentages(folder):
     return pair_of(folder, {name: 100 * scores for name, scores in maps(labels()).items()})
 

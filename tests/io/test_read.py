@@ -216,6 +216,29 @@ def test_explain_says_what_was_understood(files):
     assert "\x1b" not in text
 
 
+def test_only_the_images_that_were_asked_for(files):
+    """References, predictions and the count of silent images are those of the chosen images."""
+    refs, dets = files.folder / "refs.json", files.folder / "dets.json"
+    groups = files("splits.csv", "id,split\n1,train\n2,test\n3,train\n")
+    cohort = read(refs, dets, groups=groups, where="split=test")
+    assert cohort.images.ids == ("2",)
+    assert (len(cohort.references), len(cohort.models["dets"])) == (1, 1)
+    notes = " ".join(cohort.intake.notes)
+    assert "only the images with split = test are evaluated: 1 of 3" in notes
+    assert "without prediction" not in notes
+    assert "without prediction" in " ".join(read(refs, dets).intake.notes)
+    others = read(refs, dets, groups=groups, where="split=train")
+    assert (others.images.ids, len(others.models["dets"])) == (("1", "3"), 0)
+    for wrong, words in (
+        ("splt=test", "did you mean 'split'"),
+        ("split=tset", "did you mean 'test'"),
+        ("split", "COLUMN=VALUE"),
+        ("=test", "COLUMN=VALUE"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            read(refs, dets, groups=groups, where=wrong)
+
+
 def test_the_toy_example_in_coco_form():
     folder = DATA / "formats" / "toyexample"
     if not folder.exists():

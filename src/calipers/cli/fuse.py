@@ -33,7 +33,7 @@ from calipers.cli.options import (
     strata_option,
     writing_options,
 )
-from calipers.errors import UsageError
+from calipers.errors import InputError, UsageError
 from calipers.results.files import check_file
 from calipers.show.terminal import Narrator, print_tables
 
@@ -48,6 +48,10 @@ SUFFIXES = {"coco": "json", "csv": "csv", "tsv": "tsv", "parquet": "parquet"}
 # Options that only mean something with --evaluate or --tune.
 OF_EVALUATION = ("preset", "protocol", "metrics", "cluster", "strata", "replicates", "level")
 FOLDS, ROUNDS = 5, 3
+SCORE_HINT = (
+    "members are averaged by their scores: turn these into probabilities, percentages by dividing "
+    "them by 100"
+)
 
 
 @click.command()
@@ -126,7 +130,6 @@ def fuse(references: str, predictions: tuple[str, ...], output: str, **options: 
     calipers fuse refs.json a=a.json b=b.json --tune --tuning split=tune --evaluate -o ensemble
     """
     from calipers.fusion.recipe import FusionRecipe, tuned_name
-    from calipers.io.read import read
 
     files = named_files(predictions)
     recipe = FusionRecipe.load(options["recipe"])
@@ -136,7 +139,7 @@ def fuse(references: str, predictions: tuple[str, ...], output: str, **options: 
     protocol = _protocol(options)
     target = _Target.of(output, options, (references, *files.values()))
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
-    cohort = read(references, files, **reading_arguments(options))
+    cohort = _read(references, files, options)
     narrator.say(f"{len(files)} members on {cohort.n_images} images; recipe {recipe.name}")
     if options["plan"]:
         _print_plan(cohort, recipe, protocol, options)
@@ -148,6 +151,19 @@ def fuse(references: str, predictions: tuple[str, ...], output: str, **options: 
         return
     print_tables(document.tables())
     narrator.say(f"written: {output}" if target.is_file else f"page: {target.page}")
+
+
+def _read(references: str, files: dict[str, str], options: dict[str, Any]) -> Cohort:
+    """Read references and members.
+
+    Other verbs rank by any scores, and propose that for scores beyond [0, 1]; no option does here.
+    """
+    from calipers.io.read import read
+
+    try:
+        return read(references, files, **reading_arguments(options))
+    except InputError as error:
+        raise error.with_hint("score-range", SCORE_HINT) from None
 
 
 @dataclass(frozen=True)

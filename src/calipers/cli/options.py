@@ -297,6 +297,11 @@ def reading_options(function: F) -> F:
             help="Boxes that reach beyond their image: keep (default), clip or refuse.",
         ),
         click.option(
+            "--where",
+            metavar="COLUMN=VALUE",
+            help="Evaluate only images with this value of a column, such as split=test.",
+        ),
+        click.option(
             "--readers",
             metavar="RULE",
             help="Several readers of one image: any, majority, each (in turn), or the name of one.",
@@ -461,6 +466,7 @@ def reading_arguments(options: dict[str, Any], *, each_reader: bool = False) -> 
         "reference_pattern": options["reference_pattern"],
         "missing_volumes": options["missing_volumes"],
         "geometry": options["geometry"],
+        "where": options["where"],
     }
 
 

@@ -660,9 +660,11 @@ def scale(one: Survey, model: str, options: dict[str, str]) -> Iterator[Symptom]
         normalise = "uint8" if high <= 255 else "uint16"
         hint = f"these are pixels of a picture: --normalise {normalise}"
     elif LEAST_PERCENT < high <= PERCENT:
-        normalise, hint = "", "if these are percentages, divide them by 100 and save them again"
-    if normalise:
-        options[f"normalise {model}"] = normalise
+        normalise, hint = (
+            "percent",
+            "if these are percentages, --normalise percent divides them by 100",
+        )
+    options[f"normalise {model}"] = normalise
     yield Symptom(
         "score-range",
         "error",
@@ -672,7 +674,7 @@ def scale(one: Survey, model: str, options: dict[str, str]) -> Iterator[Symptom]
         n,
         hint,
         few(outside),
-        reading={"normalise": normalise} if normalise else {},
+        reading={"normalise": normalise},
     )
 
 
