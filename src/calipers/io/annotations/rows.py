@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -37,6 +38,7 @@ from calipers.io.reader import (
 from calipers.io.source import InputFile, InputFolder
 
 if TYPE_CHECKING:
+    from calipers.io.annotations.painted import Painter
     from calipers.io.coco.masks import MaskColumns, RunLengths
 
 Box = tuple[float, float, float, float]
@@ -94,6 +96,13 @@ class AnnotationList:
     notes: list[str] = field(default_factory=list)
     # Files of a folder that were read although the hash of the folder leaves their contents out.
     further_files: list[str] = field(default_factory=list)
+
+    @cached_property
+    def painter(self) -> Painter:
+        """Who makes masks of what was painted, within the limits of the input."""
+        from calipers.io.annotations.painted import Painter
+
+        return Painter(self)
 
     def add(
         self,
