@@ -367,7 +367,7 @@ def test_the_results_in_a_folder_of_a_tool_are_named(folder, capsys):
 
 def test_a_repair_never_replaces_another(folder):
     pair = tables(*demo(), folder)
-    pair.each("image", lambda name: f"{name}.png")
+    pair.each("image", lambda name: f"{name}.tif")
     saved_tables(pair, folder)
     assert "--repair repaired.csv" in check_files("refs.csv", {"preds": "preds.csv"}).commands[0]
     put(folder, {"repaired.csv": "mine", "repaired-2.csv": "mine too"})
@@ -381,3 +381,15 @@ def test_readers_that_no_rule_can_settle_are_an_error(folder, capsys):
     put(folder, {"a.json": json.dumps([task("a.png", [], annotations=[annotation] * 2)])})
     code, _, err = said(capsys, "doctor", "a.json")
     assert (code, "several-readers" in err) == (2, True)
+
+
+def test_a_column_that_names_the_same_groups_is_proposed_or_is_a_centre(folder):
+    """Names such as C1_0001 are those of a centre if a column says so, and no finding then."""
+    rows = [f"C{k % 4}_{k:03},{5 * k},5,{5 * k + 9},40,C{k % 4}" for k in range(24)]
+    hints = {}
+    for column in ("centre", "ward", "sequence"):
+        put(folder, {"refs.csv": "\n".join([f"image,x0,y0,x1,y1,{column}", *rows])})
+        findings = check_files("refs.csv", {}).findings
+        hints[column] = [s.hint for s in findings if s.code == "patients-in-names"]
+    assert (hints["centre"], hints["sequence"]) == ([], [])
+    assert "--cluster ward" in hints["ward"][0]

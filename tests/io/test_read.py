@@ -99,6 +99,24 @@ def test_tables_and_coco_may_be_mixed(files):
         assert table.label.tolist() == [1]
 
 
+def test_tables_may_name_images_by_their_files(files):
+    """Where no name is an id and all are names of files; also in tables of groups."""
+    refs = files.folder / "refs.json"
+    by_name = files("b.csv", "image,class,x0,y0,x1,y1,score\ni2.png,nodule,10,10,30,30,.5\n")
+    groups = files("g.csv", "image,centre\ni1.png,A\ni2.png,B\ni3.png,C\n")
+    cohort = read(refs, by_name, groups=groups)
+    assert cohort.models["b"].offsets.tolist() == [0, 0, 1, 1]
+    assert cohort.group("centre").tolist() == ["A", "B", "C"]
+    assert "joined by file_name" in " ".join(cohort.intake.notes)
+    for names in ("i2.png,1", "i2.png,i9.png"):
+        rows = [f"{name},nodule,10,10,30,30,.5" for name in names.split(",")]
+        mixed = files("c.csv", "\n".join(["image,class,x0,y0,x1,y1,score", *rows]))
+        assert rule_of(refs, mixed) == "unknown-image"
+    twins = {**COCO, "images": [{"id": k, "file_name": "same.png"} for k in (1, 2, 3)]}
+    same = files("d.csv", "image,class,x0,y0,x1,y1,score\nsame.png,nodule,10,10,30,30,.5\n")
+    assert rule_of(files("twins.json", twins), same) == "unknown-image"
+
+
 def test_numbered_categories_need_names_when_references_are_a_table(files):
     refs = files("refs.csv", "image,class,x0,y0,x1,y1\n2,nodule,10,10,30,30\n")
     assert rule_of(refs, files.folder / "dets.json") == "unknown-category"

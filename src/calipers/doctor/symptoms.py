@@ -29,6 +29,7 @@ Level = Literal["error", "warning", "note"]
 MOST_EXAMPLES = 5
 LONGEST = 100  # characters of an example
 SPLIT_COLUMNS = ("split", "subset", "fold", "partition", "set", "train_val_test")
+CENTRE_COLUMNS = ("centre", "center", "site", "hospital", "institution", "clinic", "scanner")
 SPLIT_NAMES = ("train", "trainval", "val", "valid", "validation", "test", "testing", "training")
 OTHER_SPLITS = "other-splits"
 BY_CHANCE = 0.01  # probability that a model is silent on a whole split although it was run there
@@ -501,7 +502,8 @@ def _number(key: object) -> int | None:
 
 def patients_in_names(cohort: Cohort) -> Iterator[Symptom]:
     """Names of images show which belong to one patient, and nothing else does."""
-    if "patient" in cohort.images.groups or ORIGINAL in cohort.images.groups:
+    # With one of these columns images are not resampled as independent ones.
+    if any(name in cohort.images.groups for name in ("patient", "sequence", ORIGINAL)):
         return
     names = cohort.images.ids
     if "file_name" in cohort.images.groups:
@@ -516,6 +518,15 @@ def patients_in_names(cohort: Cohort) -> Iterator[Symptom]:
         return
     if len(counts) < 3 or len(shared) < 0.1 * len(counts) or len(shared) < 2:
         return
+    hint = "pass a table with the columns image and patient: --groups TABLE"
+    for name, column in cohort.images.groups.items():
+        texts = list(map(str, column.tolist()))
+        if len(set(texts)) != len(counts) or len(set(zip(texts, patients))) != len(counts):
+            continue
+        # A centre is no patient, although its images are called after it.
+        if name.lower() in CENTRE_COLUMNS:
+            return
+        hint = f"the column {name!r} says the same: if these are patients, pass --cluster {name}"
     yield Symptom(
         "patients-in-names",
         "note",
@@ -524,7 +535,7 @@ def patients_in_names(cohort: Cohort) -> Iterator[Symptom]:
         "intervals treat their images as independent",
         len(names),
         len(names),
-        "pass a table with the columns image and patient: --groups TABLE",
+        hint,
         few(shared),
     )
 
