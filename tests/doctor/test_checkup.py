@@ -385,10 +385,10 @@ def test_readers_that_no_rule_can_settle_are_an_error(folder, capsys):
 
 def test_a_column_that_names_the_same_groups_is_proposed_or_is_a_centre(folder):
     """Names such as C1_0001 are those of a centre if a column says so, and no finding then."""
-    rows = [f"C{k % 4}_{k:03},{5 * k},5,{5 * k + 9},40,C{k % 4}" for k in range(24)]
+    rows = [f"C{k % 4}_{k:03},polyp,{5 * k},5,{5 * k + 9},40,C{k % 4}" for k in range(24)]
     hints = {}
     for column in ("centre", "ward", "sequence"):
-        put(folder, {"refs.csv": "\n".join([f"image,x0,y0,x1,y1,{column}", *rows])})
+        put(folder, {"refs.csv": "\n".join([f"image,class,x0,y0,x1,y1,{column}", *rows])})
         findings = check_files("refs.csv", {}).findings
         hints[column] = [s.hint for s in findings if s.code == "patients-in-names"]
     assert (hints["centre"], hints["sequence"]) == ([], [])

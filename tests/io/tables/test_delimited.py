@@ -324,3 +324,12 @@ def test_a_named_column_is_asked_of_the_side_that_has_it(tmp_path):
         assert refused.value.file == str(file)
     with pytest.raises(InputError, match="swapped"):
         read(dets, refs, columns={"score": "conf"})
+
+
+def test_a_missing_header_is_asked_for_only_where_the_first_row_has_numbers(tmp_path):
+    hints = []
+    for text in ("a,polyp,1,2,3,4\n", "image,x0,y0,x1,y1,ward\na,1,2,3,4,W\n"):
+        with pytest.raises(InputError) as refused:
+            read(put(tmp_path, "refs.csv", text), format="csv")
+        hints.append("is the header missing?" in refused.value.hint)
+    assert hints == [True, False]
