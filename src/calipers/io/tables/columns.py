@@ -140,7 +140,7 @@ OBJECTS = declare(
         ("class", "class_name", "label", "category", "category_name"),
         hint=NAMELESS_HINT.format("class"),
     ),
-    ColumnSpec("score", ("score", "confidence"), kind="number", role="predictions"),
+    ColumnSpec("score", ("score", "confidence", "conf"), kind="number", role="predictions"),
     ColumnSpec("model", ("model",), role="predictions"),
     ColumnSpec("ignore", ("ignore",), kind="flag", role="references", rule="ignore-flag"),
     ColumnSpec("crowd", ("crowd", "iscrowd"), kind="flag", role="references", rule="crowd-flag"),
