@@ -393,3 +393,26 @@ def test_a_column_that_names_the_same_groups_is_proposed_or_is_a_centre(folder):
         hints[column] = [s.hint for s in findings if s.code == "patients-in-names"]
     assert (hints["centre"], hints["sequence"]) == ([], [])
     assert "--cluster ward" in hints["ward"][0]
+
+
+def test_a_list_of_luna16_is_completed_by_its_folder(folder):
+    """annotations.csv alone lacks scans without nodules and irrelevant findings: another score."""
+    put(folder / "luna", {"annotations.csv": lists.LUNA16, "seriesuids.csv": lists.LUNA16_SCANS})
+    put(folder / "luna", {"annotations_excluded.csv": lists.LUNA16_EXCLUDED})
+    put(folder, {"cad.csv": lists.LUNA16_CANDIDATES})
+    result = check_files("luna/annotations.csv", {"cad": "cad.csv"})
+    assert result.findings[0].code == "part-of-a-folder"
+    assert result.commands == ("calipers evaluate luna cad.csv --preset luna16",)
+    (folder / "luna" / "seriesuids.csv").unlink()
+    (folder / "luna" / "annotations_excluded.csv").unlink()
+    codes = [symptom.code for symptom in check_files("luna/annotations.csv", {}).findings]
+    assert "part-of-a-folder" not in codes
+
+
+def test_images_that_the_references_do_not_list_are_not_called_misnamed(folder):
+    pair = sound_tables(folder)
+    pair.predictions[0]["image"] = "somewhere else"
+    saved_tables(pair, folder)
+    (finding,) = check_files("refs.csv", {"preds": "preds.csv"}).findings
+    assert (finding.code, finding.count) == ("unknown-image", 1)
+    assert "do not list these images" in finding.hint

@@ -117,6 +117,9 @@ def check_files(
         # The plainest of all mistakes: the files came in the wrong order.
         return _check_swapped(inputs, error)
     checkup = _check_opened(opened, symptoms, inputs)
+    whole = _check_whole_folder(checkup, opened, inputs)
+    if whole is not None:
+        return whole
     folder = _split_folder(checkup, inputs)
     if folder is None:
         return checkup
@@ -124,6 +127,41 @@ def check_files(
     rest = check_files(folder, predictions, groups, **reading)
     splits = [symptom for symptom in checkup.findings if symptom.code == OTHER_SPLITS]
     return replace(rest, findings=tuple(unexplained([*splits, *rest.findings])))
+
+
+def _check_whole_folder(checkup: Checkup, opened: OpenReferences, inputs: Inputs) -> Checkup | None:
+    """Examine the folder of a list that is only a part of it, as in LUNA16, where other files have
+    the scans without nodules; None if that does not help.
+    """
+    path, reader = Path(fspath(inputs.references)), reader_of(opened.file.format)
+    unknown = [symptom for symptom in checkup.findings if symptom.code == "unknown-image"]
+    companions = [name for name in reader.companions if (path.parent / name).is_file()]
+    is_part = bool(unknown or companions) and path.name not in companions
+    if not is_part or path.is_dir() or "folder" not in reader.inputs:
+        return None
+    folder = fspath(path.parent)
+    try:
+        if sniff(folder).format != opened.file.format:
+            return None
+        whole = _check_opened(*_open(replace(inputs, references=folder)))
+    except CalipersError:
+        return None
+    if not whole.commands or any(symptom.code == "unknown-image" for symptom in whole.findings):
+        return None
+    before, after = checkup.cohort, whole.cohort
+    symptom = Symptom(
+        "part-of-a-folder",
+        "error" if unknown else "warning",
+        fspath(inputs.references),
+        f"the folder of this file has more of the data set: {after.n_images} images and "
+        f"{len(after.references)} references, not {before.n_images} and {len(before.references)}",
+        before.n_images,
+        after.n_images,
+        "give the folder",
+        few(companions),
+    )
+    findings = unexplained([symptom, *whole.findings])
+    return replace(whole, findings=tuple(findings), refused=whole.refused or bool(unknown))
 
 
 def _split_folder(checkup: Checkup, inputs: Inputs) -> Path | None:

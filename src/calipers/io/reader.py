@@ -376,6 +376,8 @@ class Reader(ABC):
     inputs: ClassVar[tuple[str, ...]] = ("file",)
     # The preset by which the challenge behind these references is judged; empty: none is.
     preset: ClassVar[str] = ""
+    # Files that complete a list if they lie beside it; then the folder is the whole input.
+    companions: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def sniff(self, file: InputFile) -> Sniffed | None:

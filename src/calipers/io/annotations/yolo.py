@@ -349,7 +349,7 @@ def _without_predictions(folder: InputFolder, names: list[str]) -> tuple[list[st
         return names, []
     predicted = []
     for place, own_names in by_folder.items():
-        is_scored = set()
+        is_scored: set[bool] = set()
         for name in own_names[:LOOKED_AT]:
             is_scored.update(len(words) % 2 == 0 for _, words in numbered_lines(folder.open(name)))
         if is_scored == {True}:

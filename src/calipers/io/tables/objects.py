@@ -53,6 +53,10 @@ from calipers.io.tables.table import FileTable, codes, empty, numbers, strict_nu
 
 # A hint compares names letter by letter: among more of them it would be slow, and a longer one is
 # no help.
+UNLISTED = (
+    "the references do not list these images: list them as images without objects if they are to "
+    "be evaluated; else --lenient leaves their predictions out"
+)
 MANY_NAMES, LONG_HINT = 1000, 300
 SOLE_CLASS = "object"  # of references without a column of classes
 
@@ -368,6 +372,9 @@ def unknown_names(
     # A similar image is that of another patient; a similar class is a misspelt one.
     images = "1 image" if len(index) == 1 else f"{len(index)} images"
     hint = f"name the images as the references do ({images}); calipers doctor compares the names"
+    # Where others are known, the names are right: the references do not list these.
+    if len(bad) < len(code):
+        hint = UNLISTED
     if field == "class":
         hint = did_you_mean(values[0], list(map(str, index))[:MANY_NAMES])
     if len(hint) > LONG_HINT:
