@@ -45,6 +45,7 @@ Box = tuple[float, float, float, float]
 Polygons = list[list[float]]  # rings of x, y, x, y, ..., as in `calipers.io.coco.masks`
 NAN = math.nan
 # Suffixes by which a file is a picture.
+VOLUME_SUFFIXES = (".nii.gz", ".nii", ".mha", ".mhd", ".nrrd")
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".dcm")
 
 
@@ -374,9 +375,10 @@ def image_files(file: InputFile, suffix: str) -> Iterator[ImageFile]:
 
 
 def without_suffix(name: str) -> str:
-    """Return the name of a picture without its suffix; other dots belong to the name."""
+    """Return the name of a picture or volume without its suffix; other dots belong to the name."""
     lower = name.lower()
-    suffix = next((suffix for suffix in PICTURE_SUFFIXES if lower.endswith(suffix)), "")
+    suffixes = (*PICTURE_SUFFIXES, *VOLUME_SUFFIXES)
+    suffix = next((suffix for suffix in suffixes if lower.endswith(suffix)), "")
     return name[: len(name) - len(suffix)]
 
 
