@@ -11,6 +11,7 @@ them alike.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -580,4 +581,8 @@ def metric_names(text: str | None) -> list[str] | None:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise UsageError(f"--metrics takes NAME,NAME,..., not {text!r}")
+    # No metric is called by a number: that is the rest of one with a decimal comma.
+    if any(name.isdigit() for name in names):
+        pointed = re.sub(r"(@\d+),(\d+)(?=,|$)", r"\1.\2", text)
+        raise UsageError(f"no metric {text!r}; did you mean {pointed!r}?")
     return names
