@@ -186,7 +186,7 @@ def test_the_best_explanation_counts(folder, capsys):
     assert "boxes are xyxy, but were read as xywh" in err
 
 
-@pytest.mark.parametrize(("factor", "shift"), [(1.0, 40.0), (0.7, 0.0), (1.4, 0.0), (0.6, 30.0)])
+@pytest.mark.parametrize(("factor", "shift"), [(0.7, 0.0), (1.4, 0.0), (0.6, 30.0)])
 def test_an_approximate_fix_is_no_fix(folder, factor, shift):
     """Boxes that are moved in a way that nobody knows: the doctor proposes nothing."""
     pair = documents(*demo(), folder)

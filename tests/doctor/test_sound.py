@@ -13,8 +13,8 @@ from numpy.random import Generator, Philox
 import calipers as cal
 from calipers.data.cohort import Cohort
 from calipers.data.objects import row_product
+from calipers.doctor.box_trials import suspicion
 from calipers.doctor.checkup import check_files
-from calipers.doctor.trial import suspicion
 from calipers.io.write import write
 from random_cohorts import random_cohort
 

@@ -22,20 +22,19 @@ import numpy as np
 
 from calipers.data.cohort import Cohort, FileIntake, Images, Intake
 from calipers.data.rules import Delivery, Role, as_predictions, as_references, examine
+from calipers.doctor.box_trials import LAYOUTS
+from calipers.doctor.findings import Symptom, conclusion, few
+from calipers.doctor.reference_checks import COHORT_CHECKS
 from calipers.doctor.remedies import Inputs, Plan, commands_of, lenient_commands
 from calipers.doctor.symptoms import (
-    COHORT_CHECKS,
     EXPLAINS,
     MODEL_CHECKS,
     OTHER_SPLITS,
     SUBMISSION_CHECKS,
     Case,
     ModelCheck,
-    Symptom,
-    conclusion,
-    few,
 )
-from calipers.doctor.trial import LAYOUTS, RawPredictions
+from calipers.doctor.trial import RawPredictions
 from calipers.errors import CalipersError, InputError, InputProblems
 from calipers.io.assemble import Assembled, apply_rules, assemble
 from calipers.io.read import (
@@ -298,6 +297,8 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
         case = Case(bare, path, sample, keys, class_keys, assembled.box_formats[0])
         own, case = examine_case(case, MODEL_CHECKS)
         findings += own
+        # Boxes of which it is known that they are wrong, and not exactly how.
+        failed |= any(symptom.level == "error" and symptom.remedy is None for symptom in own)
         plans[name].add(model, part, case, own)
     findings = unexplained(findings)
     if failed or not cases:

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from calipers.data.cohort import Cohort
+from calipers.doctor.findings import Symptom, few
 from calipers.doctor.remedies import Inputs
-from calipers.doctor.symptoms import Symptom, few
 from calipers.doctor.trial import RawPredictions, convincing, overlaps, share_met
 from calipers.errors import CalipersError
 from calipers.io.read import read_all

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calipers.arrays import Array
-from calipers.doctor.symptoms import Symptom
+from calipers.doctor.findings import Symptom
 
 if TYPE_CHECKING:
     from calipers.doctor.volume_folders import Survey

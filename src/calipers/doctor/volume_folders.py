@@ -25,9 +25,9 @@ import numpy as np
 
 from calipers.arrays import Array
 from calipers.doctor.checkup import check_files, refusal
+from calipers.doctor.findings import Symptom, conclusion, few
 from calipers.doctor.numbered_objects import numbered_objects
 from calipers.doctor.remedies import Inputs
-from calipers.doctor.symptoms import Symptom, conclusion, few
 from calipers.doctor.turned_volumes import UNMET, turned, voxel_dice
 from calipers.errors import CalipersError, InputError
 from calipers.io.read import PathName, sniff
