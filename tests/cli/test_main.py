@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -13,7 +15,9 @@ import pytest
 
 import calipers as cal
 from calipers.cli.main import VERBS
+from calipers.cli.options import SECTIONS
 from calipers.show.terminal import one_line, printable
+from seeds import in_turn
 
 ERROR_KEYS = ["schema", "calipers", "error"]
 PROBLEM_KEYS = ["rule", "file", "location", "field", "expected", "value", "hint"]
@@ -38,6 +42,23 @@ def test_every_verb_explains_itself(calipers, verb):
     assert (said.code, said.err) == (0, "")
     assert said.out.startswith(f"Usage: calipers {verb} [OPTIONS]")
     assert "--json" in said.out
+
+
+def test_help_lists_every_option_once_in_its_section(calipers):
+    options = set()
+    for verb, (target, _) in VERBS.items():
+        module, _, name = target.partition(":")
+        params = getattr(importlib.import_module(module), name).params
+        lists = calipers(verb, "--help").out.partition("\nOptions:\n")[2]
+        shown = re.findall(r"^  (-[^\s,]+)", lists, re.MULTILINE)
+        own = [param.opts[0] for param in params if param.param_type_name == "option"]
+        assert sorted(shown) == sorted([*own, "-h"]), verb
+        options |= {param.name for param in params}
+    in_sections = [name for names in SECTIONS.values() for name in names]
+    assert len(set(in_sections)) == len(in_sections)
+    assert set(in_sections) <= options | {"help"}
+    assert "\nReading files:\n" in calipers("evaluate", "--help").out
+    assert "Output:" not in calipers("check", "--help").out  # few options are one list
 
 
 def test_help_is_a_word_too(calipers):
@@ -290,9 +311,11 @@ def test_a_reader_that_leaves_is_no_failure(files):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-@pytest.mark.parametrize("verb", ["evaluate", "inspect"])
-@pytest.mark.parametrize("further", [[], ["--json"]])
-def test_a_full_disk_behind_stdout_is_no_bug(files, verb, further):
+@pytest.mark.parametrize(
+    ("verb", "kind"), in_turn(["evaluate", "inspect"], ["text", "json"], default=1)
+)
+def test_a_full_disk_behind_stdout_is_no_bug(files, verb, kind):
+    further = ["--json"] if kind == "json" else []
     call = [
         sys.executable,
         "-c",

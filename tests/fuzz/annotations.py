@@ -80,6 +80,12 @@ def is_lenient(content: bytes) -> bool:
     return len(content) % 3 == 0
 
 
+def sniff_some(path: Path, content: bytes) -> None:
+    """Ask for the format of every fifth input: reading asks as well, in the same way."""
+    if len(content) % 5 == 0:
+        cal.sniff(path)
+
+
 def _xml_count(content: bytes, path: str) -> int:
     return len(ElementTree.fromstring(content).findall(path))
 
@@ -89,13 +95,13 @@ def annotations(folder: Path) -> Iterator[Target]:
 
     def read(name: str, place: str, *more: str, voc: bool = False) -> Callable[..., Any]:
         def run(content: bytes, folder: Path) -> Any:
-            if place == "yolo":
+            if place == "yolo" and not (folder / place).exists():
                 yolo_data(folder / place)
-            if voc:
+            if voc and not (folder / place).exists():
                 put(folder / place, {"000001.xml": VOC})
             put(folder, {name: content})
             files = [folder / part for part in (place, *more)]
-            cal.sniff(files[-1])
+            sniff_some(files[-1], content)
             return cal.read(*files, lenient=is_lenient(content), allow_loss=1.0)
 
         return run

@@ -25,6 +25,7 @@ from calipers.cli.options import (
     reading_options,
     replicates_option,
     seed_option,
+    verb,
 )
 from calipers.errors import UsageError
 from calipers.results.files import check_file
@@ -34,7 +35,7 @@ CLASSES = click.Choice(["ignore", "within"])
 SCALES = click.Choice(["nominal", "ordinal", "interval"])
 
 
-@click.command()
+@verb()
 @click.argument("files", metavar="[REFS PREDS] RATINGS", nargs=-1, required=True)
 @click.option(
     "--rating",

@@ -27,6 +27,7 @@ from calipers.cli.options import (
     reading_options,
     replicates_option,
     strata_option,
+    verb,
 )
 from calipers.cli.sources import source_of
 from calipers.errors import UsageError
@@ -40,7 +41,7 @@ CORRECTIONS = click.Choice(["max-t", "holm", "bh", "none"])
 MOST_SENTENCES = 12  # a screen of them; --json has all
 
 
-@click.command()
+@verb()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="[PREDS PREDS...]", nargs=-1)
 @output_file_option("Also write the JSON document to a new file.")

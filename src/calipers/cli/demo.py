@@ -32,6 +32,7 @@ from calipers.cli.options import (
     reading_arguments,
     reading_options,
     seed_option,
+    verb,
     writing_options,
 )
 from calipers.errors import UsageError
@@ -72,7 +73,7 @@ lesions. Stable does not mean correct, and the AUC does not show it.
 """
 
 
-@click.command()
+@verb()
 @output_folder_option("Folder for data, pictures and results.", default="calipers-demo")
 @seed_option("Seed of the data (0).")
 @preset_option("Protocol of the evaluation. Default: overview, or anomaly with --maps.")
@@ -233,7 +234,7 @@ def _read_back(files: dict[str, Any]) -> Any:
     return read(files["references"], files["predictions"], groups=files["groups"])
 
 
-@click.command()
+@verb()
 @click.argument("references", metavar="REFS")
 @click.option("--kind", "kinds", metavar="KIND", multiple=True, required=True, help=KINDS)
 @output_file_option(
@@ -313,7 +314,7 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
     click.echo(output)
 
 
-@click.command()
+@verb()
 @click.argument("name", metavar="NAME", required=False)
 @output_folder_option("Folder for page, figures and tables; must be new or empty.")
 @click.option(

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from calipers.cli.options import F, force_option, output_folder_option, output_options
+from calipers.cli.options import F, force_option, output_folder_option, output_options, verb
 from calipers.errors import InputError, UsageError
 from calipers.show.terminal import duration_text, one_line
 from calipers.show.words import count_text
@@ -188,7 +188,7 @@ def _check_plan(store: Store, plan: RunPlan) -> None:
         )
 
 
-@click.command()
+@verb()
 @click.argument("parts", metavar="DIR...", nargs=-1, required=True)
 @output_folder_option("Folder for JSON, tables and the page; must be new or empty.")
 @force_option("Allow a DIR that is not empty; results in it are replaced.")

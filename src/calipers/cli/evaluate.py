@@ -46,6 +46,7 @@ from calipers.cli.options import (
     picture_options,
     reading_arguments,
     reading_options,
+    verb,
     with_named_metrics,
     writing_options,
 )
@@ -59,7 +60,7 @@ from calipers.show.terminal import (
     print_tables,
     printable,
 )
-from calipers.show.words import interval_text, number_text
+from calipers.show.words import count_text, interval_text, number_text
 
 EACH = "each"  # of --readers: every reader is the reference in turn
 READER_METRICS = "F1@0.5,sensitivity@0.5,PPV@0.5,FP/image@0.5"  # readers have no scores
@@ -79,7 +80,7 @@ if TYPE_CHECKING:
     from calipers.results.requirements import Outcome, Requirements
 
 
-@click.command()
+@verb()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
 @evaluation_options(
@@ -272,7 +273,7 @@ def show(evaluation: Any, narrator: Narrator, options: dict[str, Any]) -> None:
         narrator.say(f"page: {Path(options['output']) / 'report.html'}")
 
 
-@click.command()
+@verb()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="[PREDS...]", nargs=-1)
 @click.option(
@@ -382,7 +383,7 @@ def _repair(checkup: Checkup, options: dict[str, Any]) -> None:
     narrator.say(f"{len(cohort.models[model])} predictions of {model}: {options['repair']}")
 
 
-@click.command()
+@verb()
 @click.argument("references", metavar="REFS")
 @click.argument("output", metavar="OUTPUT")
 @click.option(
@@ -443,7 +444,7 @@ def convert(references: str, output: str, **options: Any) -> None:
     click.echo(output)
 
 
-@click.command()
+@verb()
 @click.argument("evaluation", metavar="DIR")
 @click.argument("requirements", metavar="REQUIREMENTS")
 @click.option(
@@ -659,10 +660,13 @@ def _cells(outcome: Outcome) -> tuple[str, str, str]:
     row = outcome.row
     if row is None:
         return one_line(outcome.place), "-", ""
-    numbers = (
-        f"n = {row['n_units']} ({row['unit']}), {row['n_images']} images, {row['n_references']} "
-        f"references"
+    amounts = (
+        count_text(row["unit"], row["n_units"]),
+        count_text("image", row["n_images"]),
+        count_text("reference", row["n_references"]),
     )
+    # Where images are resampled, they are the units.
+    numbers = f"n = {', '.join(dict.fromkeys(amounts))}"
     if _has_interval(row):
         numbers += f"; {row['method']}"
     return one_line(outcome.place), _estimate_text(row), one_line(numbers)

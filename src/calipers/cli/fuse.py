@@ -31,9 +31,10 @@ from calipers.cli.options import (
     reading_options,
     replicates_option,
     strata_option,
+    verb,
     writing_options,
 )
-from calipers.errors import InputError, UsageError
+from calipers.errors import InputError, UsageError, one_of
 from calipers.results.files import check_file
 from calipers.show.terminal import Narrator, print_tables
 
@@ -54,7 +55,7 @@ SCORE_HINT = (
 )
 
 
-@click.command()
+@verb()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="MODEL=PREDS...", nargs=-1, required=True)
 @click.option(
@@ -114,7 +115,7 @@ SCORE_HINT = (
 @protocol_level_option
 @protocol_seed_option
 @jobs_option()
-@writing_options("FILE")
+@writing_options("FILE", forms="coco, csv, tsv or parquet")
 @reading_options
 @plan_option
 @output_options
@@ -130,6 +131,7 @@ def fuse(references: str, predictions: tuple[str, ...], output: str, **options: 
     calipers fuse refs.json a=a.json b=b.json --tune --tuning split=tune --evaluate -o ensemble
     """
     from calipers.fusion.recipe import FusionRecipe, tuned_name
+    from calipers.show.words import count_text
 
     files = named_files(predictions)
     recipe = FusionRecipe.load(options["recipe"])
@@ -140,7 +142,8 @@ def fuse(references: str, predictions: tuple[str, ...], output: str, **options: 
     target = _Target.of(output, options, (references, *files.values()))
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     cohort = _read(references, files, options)
-    narrator.say(f"{len(files)} members on {cohort.n_images} images; recipe {recipe.name}")
+    of, on = count_text("member", len(files)), count_text("image", cohort.n_images)
+    narrator.say(f"{of} on {on}; recipe {recipe.name}")
     if options["plan"]:
         _print_plan(cohort, recipe, protocol, options)
         return
@@ -179,6 +182,13 @@ class _Target:
         """Return the target; a bad one is refused before any work is done."""
         from calipers.io.write import written_format
 
+        form = options["to"]
+        if form in ("yolo", "voc"):
+            raise UsageError(
+                f"--to {form} is no single file: use {', '.join(SUFFIXES)}, and calipers convert"
+            )
+        if form is not None:
+            one_of("--to", form, tuple(SUFFIXES))
         others = [options[key] for key in ("groups", "protocol") if options[key]]
         if os.path.exists(options["recipe"]):
             others.append(options["recipe"])
@@ -193,10 +203,7 @@ class _Target:
                 )
             return cls(path, written_format(path, options["to"]), True)
         check_output(output, options["force"], (*inputs, *others))
-        form = options["to"] or "coco"
-        if form not in SUFFIXES:
-            raise UsageError(f"--to {form} is no single file: use {', '.join(SUFFIXES)}")
-        return cls(path, form, False)
+        return cls(path, form or "coco", False)
 
     @property
     def predictions(self) -> Path:

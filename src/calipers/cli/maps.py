@@ -46,6 +46,7 @@ from calipers.cli.options import (
     output_options,
     page_options,
     score_tables,
+    verb,
     with_named_metrics,
 )
 from calipers.errors import InputError, UsageError, did_you_mean
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
 SETTINGS = ("threshold", "connectivity", "least", "tuning")
 
 
-@click.command()
+@verb()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
 @evaluation_options("Preset: anomaly (default), mood, picai, or another name.")
@@ -325,7 +326,7 @@ def mask_values(text: str) -> tuple[int, ...]:
 FORMATS = ("coco", "csv", "tsv", "parquet")
 
 
-@click.command()
+@verb()
 @click.argument("maps", metavar="MAPS")
 @output_file_option("File for the boxes: .json, .csv, .tsv or .parquet.", required=True)
 @click.option(

@@ -26,6 +26,7 @@ from calipers.cli.options import (
     reading_arguments,
     reading_options,
     seed_option,
+    verb,
 )
 from calipers.errors import UsageError
 from calipers.regression.logistic import LocalizationModels, LogisticModel
@@ -47,7 +48,7 @@ ONLY_WITH_PREDICTIONS = {
 ONLY_WITH_TABLE = {"logistic": "--logistic", "crossed": "--crossed"}
 
 
-@click.command()
+@verb()
 @click.argument("source", metavar="TABLE|REFS")
 @click.argument("predictions", metavar="[PREDS...]", nargs=-1)
 @click.option(

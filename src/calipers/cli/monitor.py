@@ -43,6 +43,7 @@ from calipers.cli.options import (
     resampling_options,
     scheduler_option,
     seed_option,
+    verb,
 )
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.collect import BLOCK
@@ -73,7 +74,7 @@ OF_THRESHOLD = (
 OF_FIT = "Images to fit baselines on, which are then left out; all: fit on the evaluated images."
 
 
-@click.command()
+@verb()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="[PREDS]", required=False)
 @click.option("--alarm", metavar="FILE|NAME", multiple=True, required=True, help=OF_ALARM)

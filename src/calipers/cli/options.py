@@ -40,6 +40,67 @@ STATISTICS = ("cluster", "strata", "level", "replicates", "interval")
 REPLICATES = 2000  # of the bootstrap, if nobody says
 
 
+# Where --help lists the options that verbs share; all others stand before them.
+SECTIONS = {
+    "Certainty": ("cluster", "strata", "replicates", "level", "interval", "seed", "no_ci"),
+    "Page": ("images", "image_pattern", "no_images", "redact", "multiverse", "stability"),
+    "Reading files": (
+        "groups",
+        "format_",
+        "box_format",
+        "columns",
+        "score_scale",
+        "masks",
+        "coco_ignore",
+        "ids_as_strings",
+        "strict",
+        "allow_loss",
+        "outside",
+        "readers",
+        "reader_overlap",
+    ),
+    "Reading volumes": (
+        "labels",
+        "scores",
+        "segment",
+        "pattern",
+        "reference_pattern",
+        "missing_volumes",
+        "geometry",
+    ),
+    "Long runs": ("jobs", "max_memory", "engine", "scheduler", "part", "plan"),
+    "Output": ("force", "as_json", "quiet", "help"),
+}
+FEW_OPTIONS = 20  # are listed together
+
+
+class Verb(click.Command):
+    """A command whose help lists many options in sections."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, those that several verbs share in sections of their own."""
+        rows = {}
+        help_option = self.get_help_option(ctx)
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if isinstance(parameter, click.Option) and record is not None:
+                rows["help" if parameter is help_option else parameter.name] = record
+        sections = []
+        if len(rows) > FEW_OPTIONS:
+            for title, names in SECTIONS.items():
+                shared = [name for name in names if name in rows]
+                if len(shared) > 1:
+                    sections.append((title, [rows.pop(name) for name in shared]))
+        for title, records in [("Options", list(rows.values())), *sections]:
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def verb() -> Callable[[Callable[..., Any]], Verb]:
+    """Declare a verb of the command line."""
+    return click.command(cls=Verb)
+
+
 def added(options: Sequence[Callable[[F], F]], function: F) -> F:
     """Add options to a command; --help lists them in the order given."""
     # Decorators apply from the last to the first, as those written above a function do.
@@ -191,13 +252,15 @@ def metrics_option(
     return click.option("--metrics", metavar="A,B,...", help=help)
 
 
-def writing_options(target: str) -> Callable[[F], F]:
+def writing_options(
+    target: str, forms: str = "coco, csv, tsv, parquet, yolo or voc"
+) -> Callable[[F], F]:
     """Add the options that say how objects are written to ``target``."""
     options = (
         click.option(
             "--to",
             metavar="NAME",
-            help=f"coco, csv, tsv, parquet, yolo or voc. Default: by the suffix of {target}.",
+            help=f"{forms}. Default: by the suffix of {target}.",
         ),
         click.option(
             "--to-box-format",

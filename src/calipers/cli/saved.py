@@ -22,6 +22,7 @@ from calipers.cli.options import (
     output_options,
     picture_arguments,
     picture_options,
+    verb,
 )
 from calipers.errors import InputError
 from calipers.show.terminal import Narrator, one_line
@@ -33,7 +34,7 @@ PICTURE = b"data:image/"  # how a page holds a picture
 SHOWN = 10
 
 
-@click.command()
+@verb()
 @click.argument("folder", metavar="DIR")
 @output_file_option("File of the page. Default: DIR/report.html.")
 @picture_options
@@ -135,7 +136,7 @@ def _file_words(files: CheckedFiles) -> str:
     return one_line(words)
 
 
-@click.command()
+@verb()
 @click.argument("folder", metavar="DIR")
 @jobs_option()
 @output_options

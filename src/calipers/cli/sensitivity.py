@@ -38,6 +38,7 @@ from calipers.cli.options import (
     replicates_option,
     scheduler_option,
     seed_option,
+    verb,
 )
 from calipers.cli.sources import source_of
 from calipers.errors import InputError, UsageError
@@ -52,7 +53,7 @@ REPLICATES = 200
 NAMED = ("metric", "criterion")  # choices with an option of their own
 
 
-@click.command()
+@verb()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="[PREDS PREDS...]", nargs=-1)
 @output_folder_option()
@@ -202,7 +203,7 @@ ALWAYS = "A corruption that is always applied, after the others."
 MOST = 10_000
 
 
-@click.command()
+@verb()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="[PREDS...]", nargs=-1)
 @click.option("--over", metavar="CHOICE=VALUES", multiple=True, required=True, help=OVER)

@@ -46,6 +46,7 @@ from calipers.cli.options import (
     resampling_options,
     scheduler_option,
     seed_option,
+    verb,
 )
 from calipers.data.bags import Bags
 from calipers.errors import InputError, UsageError
@@ -216,7 +217,7 @@ def grid_of(text: str | None) -> tuple[int, ...] | None:
         raise UsageError(f"--grid takes rows,columns such as 32,32, not {text!r}") from None
 
 
-@click.command()
+@verb()
 @click.argument("models", metavar="MODEL MODEL...", nargs=-1, required=True)
 @click.option(
     "--labels",

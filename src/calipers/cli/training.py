@@ -20,6 +20,7 @@ from calipers.cli.options import (
     output_folder_option,
     output_options,
     seed_option,
+    verb,
 )
 from calipers.errors import UsageError
 from calipers.show.terminal import Narrator, print_tables
@@ -59,7 +60,7 @@ def labels_option(function: Any) -> Any:
     return click.option("--labels", metavar="FILE", help=text)(function)
 
 
-@click.command()
+@verb()
 @click.argument("data", metavar="DATA")
 @click.option(
     "--model",
@@ -258,7 +259,7 @@ def _document(record: Any) -> dict[str, Any]:
     return document
 
 
-@click.command()
+@verb()
 @click.argument("run", metavar="RUN")
 @click.argument("images", metavar="IMAGES")
 @output_folder_option("Folder for maps or boxes; must be new or empty. Required.")

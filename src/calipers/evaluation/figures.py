@@ -39,6 +39,7 @@ from calipers.results.comparison import (
 )
 from calipers.results.estimate import Estimate
 from calipers.show.figures import (
+    FEWEST_FOR_TAILS,
     Axis,
     Blob,
     BoxDots,
@@ -50,6 +51,7 @@ from calipers.show.figures import (
     Mark,
 )
 from calipers.show.words import (
+    intervals_by,
     level_text,
     percent_text,
     plural,
@@ -91,8 +93,8 @@ def at_level(evaluation: Evaluation) -> str:
     if not has_intervals(evaluation):
         return ""
     settings = evaluation.statistics
-    units = f"{settings['n_units']} {plural(settings['unit'])}"
-    return f"Pointwise {level_text(settings['level'])} intervals over {units}."
+    how = intervals_by(settings["level"], settings["unit"], settings["n_units"])
+    return f"Pointwise {how}."
 
 
 def has_intervals(evaluation: Evaluation) -> bool:
@@ -442,6 +444,9 @@ def groups_box(
     if crossed:
         title = f"{names[0]}, {title}"
     label = names[0] if len(names) == 1 else "value"
+    whiskers = "5 % and 95 % (of fewer than 20 the range)"
+    if len(group_names) < FEWEST_FOR_TAILS:
+        whiskers = "the range"
     return BoxDots(
         title,
         _axis(label),
@@ -450,8 +455,8 @@ def groups_box(
         slots=tuple(slots),
         points=(group_names,) * len(averages),
         note=(
-            f"A dot is one of {n_groups}; boxes are quartiles, whiskers 5 % and 95 %, of the "
-            "values of the groups, whose own uncertainty is not shown."
+            f"A dot is one of {n_groups}; boxes are quartiles, whiskers {whiskers}, of the values "
+            "of the groups, whose own uncertainty is not shown."
         ),
     )
 
@@ -501,14 +506,17 @@ def _differences_title(comparison: Comparison) -> str:
     significant = [d for d in comparison.rows if d.verdict in ("a_better", "b_better")]
     n = len(comparison.rows) - comparison.untested
     differences = "tested differences" if comparison.untested else "differences"
-    return f"{len(significant)} of {n} {differences} are shown to be more than chance"
+    return f"{len(significant)} of {n} {differences} are more than chance can explain"
 
 
 def _differences_note(comparison: Comparison, marks: Sequence[Mark]) -> str:
     intervals = "No intervals"
     if any(math.isfinite(mark.low) for mark in marks):
         level = level_text(comparison.level)
-        intervals = f"{level} intervals of paired differences, not adjusted for their number"
+        intervals = (
+            f"{level} confidence intervals of paired differences, not adjusted for multiple "
+            "comparisons"
+        )
     tests = "tests not corrected"
     if comparison.correction != "none":
         tests = f"tests corrected for {comparison.family} ({comparison.correction})"
@@ -568,7 +576,7 @@ def blob(ranking: Ranking, models: Sequence[str] = ()) -> Blob:
         slots=slots,
         note=(
             f"{ranking.replicates - ranking.undefined} bootstrap replicates of {units}. Shares of "
-            "replicates are no probabilities of being better."
+            "replicates are not probabilities of being better."
         ),
     )
 
@@ -609,9 +617,8 @@ def _side_by_side(
     what: str = "class",
 ) -> Forest | HeatMap:
     """Return a forest plot, or a heat map if there are too many models for it."""
-    label = metric
-    if metric in evaluation.protocol.lower_is_better:
-        label += " (lower is better)"
+    remark = evaluation.protocol.remark(metric)
+    label = f"{metric} ({remark})" if remark else metric
     omitted = f"{among}." if among else ""
     if not _is_heat_map(evaluation, metric):
         note = f"{at_level(evaluation)} {omitted}".strip()

@@ -7,17 +7,19 @@ better or worse only where a test, corrected together with all others, says so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from calipers.fusion.result import FusionDocument, FusionEvaluation, FusionTuning
 from calipers.results.comparison import Difference
+from calipers.results.estimate import Estimate
 from calipers.show.words import (
     count_text,
-    estimate_text,
+    interval_in_words,
     interval_text,
     join,
-    level_text,
     number_text,
+    reason_text,
     short_name,
 )
 
@@ -67,13 +69,22 @@ def _of_evaluation(evaluation: FusionEvaluation, *, on_new_images: bool) -> list
             if (row.model, row.metric) == (evaluation.ensemble, metric)
         )
         members = {d.model_b: d for d in evaluation.members if d.metric == metric}
-        value = estimate_text(row.estimate)
         where = " on images that the tuning has not seen" if on_new_images else ""
+        unit = evaluation.evaluation.protocol.units.get(metric, "")
+        value = _value_text(row.estimate, unit)
         lines.append(f"{metric} of {name} is {value}{where}; {_verdicts(members)}.")
         if evaluation.without:
             each = {member: evaluation.contribution(member, metric) for member in members}
             lines.append(_contributions(metric, each))
     return lines
+
+
+def _value_text(estimate: Estimate, unit: str) -> str:
+    """Return a value with its unit and interval; marks belong to tables, which explain them."""
+    if math.isnan(estimate.value):
+        return reason_text(estimate.reason)
+    interval = interval_text(estimate.low, estimate.high)
+    return " ".join(filter(None, (number_text(estimate.value), unit, interval)))
 
 
 def _verdicts(rows: Mapping[str, Difference]) -> str:
@@ -114,9 +125,12 @@ def _listed(names: Sequence[str]) -> str:
     return join(list(names)) if names else ""
 
 
+def _ends(low: float, high: float) -> str:
+    return f"{number_text(low)} to {number_text(high)}"
+
+
 def _of_tuning(tuning: FusionTuning) -> str:
     held_out, start = tuning.held_out, tuning.as_given
-    interval = interval_text(held_out.low, held_out.high)
     verdicts = {
         "a_better": "tuning is shown to help",
         "b_better": "tuning is shown to harm",
@@ -124,7 +138,7 @@ def _of_tuning(tuning: FusionTuning) -> str:
     verdict = verdicts.get(tuning.gain.verdict, "tuning is not shown to help")
     return (
         f"On held-out folds of the tuning split, {tuning.metric} of the tuned recipe is "
-        f"{number_text(held_out.value)} ({level_text(held_out.level)} interval {interval}), of the "
+        f"{number_text(held_out.value)} ({interval_in_words(held_out, _ends)}), of the "
         f"recipe as given {number_text(start.value)}: {verdict}. On the images that chose the "
         f"parameters it is {number_text(tuning.optimistic.value)}, which is optimistic."
     )

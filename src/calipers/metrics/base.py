@@ -136,6 +136,7 @@ class Facts:
     # names that are biased by more than bootstrap replicates show, and how many times the
     # bootstrap's bias their intervals reach further
     bias_reach: Mapping[str, float] = field(default_factory=dict)
+    few_bias_reach: Mapping[str, float] = field(default_factory=dict)  # where errors are few
     # names that are sums of what errors cost, and what a lone error may cost, in references
     error_costs: Mapping[str, float] = field(default_factory=dict)
     higher_is_better: bool = True
@@ -163,6 +164,8 @@ class Facts:
     # asked for without a threshold, it is the mean over all thresholds of the protocol
     over_thresholds: bool = False
     whole: frozenset[str] = frozenset()  # names whose values are whole numbers
+    # units of the names whose values are no shares: "frames", "false alarms per minute"
+    units: Mapping[str, str] = field(default_factory=dict)
     page: str = ""  # of the documentation, such as "explanation/froc.md"
 
     def lower_is_better(self, name: str) -> bool:

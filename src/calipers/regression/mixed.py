@@ -51,7 +51,7 @@ from calipers.regression.words import sentences
 from calipers.results.document import Document
 from calipers.results.estimate import number
 from calipers.show.words import plural
-from calipers.statistics import intervals
+from calipers.statistics import intervals, spread
 from calipers.statistics.weights import Units, bootstrap
 
 NOTHING = 1e-8  # a gain in deviance below this is none
@@ -655,7 +655,7 @@ def _interval(
     if needs_units and n_units < intervals.FEWEST_UNITS:
         return float("nan"), float("nan"), "none", "too_few_units"
     if by_quantile:
-        (low,), (high,) = intervals.quantiles(rows[:, None], level)
+        (low,), (high,) = spread.quantiles(rows[:, None], level)
         if not low < high:  # an interval of width 0 would claim certainty
             return float("nan"), float("nan"), "none", "constant_input"
         return float(low), float(high), "percentile", None

@@ -116,16 +116,14 @@ SCORES: Mapping[str, Score] = {
         (-1.0, 1.0),
         plain="the same, corrected for chance in a way that stays high if almost nothing is marked",
     ),
-    "PAR-NAR": Score("positive less negative agreement", (-INF, INF), None),
+    "PAR-NAR": Score("positive less negative agreement", (-1.0, 1.0), None),
     "prevalence-index": Score(
-        "(n11 - n00) / N: near -1 if nearly all is negative", (-INF, INF), None
+        "(n11 - n00) / N: near -1 if nearly all is negative", (-1.0, 1.0), None
     ),
     "bias-index": Score(
-        "|n10 - n01| / N: how much oftener one of two models calls positive", (0.0, INF), None
+        "|n10 - n01| / N: how much oftener one of two models calls positive", best=None
     ),
-    "positive_share": Score(
-        "share of instances that two models both call positive", (0.0, INF), None
-    ),
+    "positive_share": Score("share of instances that two models both call positive", best=None),
     "called-by-all": Score(
         "of instances that any model calls positive, those that all do",
         reason="no_positives",
@@ -133,8 +131,7 @@ SCORES: Mapping[str, Score] = {
     ),
     "called-by-some": Score(
         "share of instances that some but not all models call positive",
-        (0.0, INF),
-        0.0,
+        best=0.0,
         plain="of all places, the share that some but not all models mark",
     ),
     "Pearson": Score(

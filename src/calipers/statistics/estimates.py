@@ -26,6 +26,8 @@ from calipers.errors import UsageError
 from calipers.metrics.base import Facts, Metric
 from calipers.results.estimate import Estimate, PopulatedMean
 from calipers.statistics import intervals as making
+from calipers.statistics import spread
+from calipers.statistics.few_errors import clopper_pearson, wilson
 from calipers.statistics.intervals import Interval, Support
 from calipers.statistics.weights import BLOCK, Units, Weights, bootstrap, jackknife
 
@@ -314,6 +316,7 @@ def _supports(
                 event=event,
                 size=size,
                 reach=facts.bias_reach.get(facts.names[k], 0.0),
+                few_reach=facts.few_bias_reach.get(facts.names[k], 0.0),
             )
         )
     return supports
@@ -353,7 +356,7 @@ class ClassSample:
         if len(rows) < 2:
             return 0.0
         n_units, n = np.maximum(self.n_units[rows], 1), np.maximum(self.n_references[rows], 1)
-        variance = np.nan_to_num(making.variances(self.sample[:, rows]))
+        variance = np.nan_to_num(spread.variances(self.sample[:, rows]))
         least = variance * n_units / np.maximum(n_units - 1, 1)
         if self.facts.share_of_references:
             pooled = n + PRIOR_REFERENCES
@@ -466,7 +469,7 @@ def _as_proportion(
     n = metric.proportion_of(evidence)[row][k]  # type: ignore[attr-defined]
     if n is None or interval.reason is not None:
         return interval
-    make = making.wilson if certainty.method == "wilson" else making.clopper_pearson
+    make = wilson if certainty.method == "wilson" else clopper_pearson
     low, high = make(round(float(value[row, k]) * n), n, certainty.level)
     # The other flags describe the bootstrap interval, which is not shown.
     few = [flag for flag in interval.flags if flag == "few_units"]

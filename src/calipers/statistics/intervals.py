@@ -13,8 +13,9 @@ are undefined. Where errors are few (fewer than 5 units have one, and at most a 
 more than 5 % of the replicates lie on a bound) no spread of replicates can be trusted, and the
 form for few errors takes over. For a share it is Jeffreys' interval with an effective number of
 trials, ``n = x (1 - x) / s^2`` for the standard error s; for a rate Jeffreys' interval of a Poisson
-number with an effective number of events; for a sum of what errors cost the gamma interval of such
-sums. On a bound s is 0, and n is what as many objects in as many units are worth if errors are
+number with an effective number of events; for a sum of what errors cost the mid-p gamma interval of
+such sums, which stands for the t interval as long as errors are not many (`few_errors.MANY_COSTS`).
+On a bound s is 0, and n is what as many objects in as many units are worth if errors are
 alike in a unit to a degree of `ASSUMED_LIKENESS`; from there on n approaches what s says, because
 the first errors show little of how errors cluster (`_unknown_clustering`). What independent objects
 would vary is known; t stands for z only in what clustering adds to it (`_widened`). The interval
@@ -27,7 +28,7 @@ always holds its value.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -38,7 +39,7 @@ from calipers.arrays import F64
 from calipers.errors import UsageError, did_you_mean, real, whole
 from calipers.registry import INTERVALS
 from calipers.results.estimate import Estimate, PopulatedMean
-from calipers.statistics import few_errors
+from calipers.statistics import few_errors, spread
 from calipers.statistics.few_errors import (
     ENOUGH_ERRORS,
     MOST_IN_ERROR,
@@ -163,7 +164,8 @@ class Support:
     size: float = 1.0  # objects or images of a unit, events among which are likely to be alike
     # variance that the replicates do not show, as where rare classes enter a mean
     hidden: float = 0.0
-    reach: float = 0.0  # how far the interval reaches beyond the bootstrap's bias
+    reach: float = 0.0  # how far the t interval reaches beyond the bootstrap's bias ...
+    few_reach: float = 0.0  # ... and the form for few errors
 
     @property
     def df(self) -> int:
@@ -195,12 +197,10 @@ def interval(
 ) -> Interval:
     """Return the interval of one estimate; see `intervals`."""
     column = None if jackknife is None else np.asarray(jackknife, np.float64)[:, None]
-    sample = np.asarray(replicates, np.float64)[:, None]
-    support = [Support(n_units)]
     return intervals(
         np.array([theta]),
-        sample,
-        support,
+        np.asarray(replicates, np.float64)[:, None],
+        [Support(n_units)],
         level=level,
         bounds=bounds,
         method=method,
@@ -249,7 +249,7 @@ def intervals(
     )
     limits = sample.bounds_of(method, support, jackknife, errors)
     forms = [_form(sample, k, entry, limits.method, few_form) for k, entry in enumerate(support)]
-    few = [k for k, form in enumerate(forms) if form == "few_errors"]
+    few = [k for k, form in enumerate(forms) if form in ("few_errors", "few_costs")]
     of_few = {}
     if few:
         table = few_errors_t(sample.take(np.array(few)), [support[k] for k in few])
@@ -312,9 +312,9 @@ class BootstrapSample:
             replicates = np.asfortranarray(replicates)
         missing = np.isnan(replicates)
         undefined = missing.sum(axis=0)
-        mean, sd = _moments(replicates, missing)
+        mean, sd = spread.moments(replicates, missing)
         percentile = _limits(
-            "percentile", replicates, lambda rows: quantiles(rows, level), apart=apart
+            "percentile", replicates, lambda rows: spread.quantiles(rows, level), apart=apart
         )
         bias = mean - theta
         return cls(theta, replicates, level, bounds, undefined, sd, bias, percentile, apart)
@@ -390,20 +390,19 @@ def boot_se_t(
     t = _t(df, sample.level)
     factor = np.sqrt(n_units / df) * t
 
-    def limits(rows: F64) -> tuple[F64, F64]:
-        mean, sd = _moments(rows, np.isnan(rows))
+    def limits(mean: F64, sd: F64) -> tuple[F64, F64]:
         half = np.hypot(factor * sd, t * np.sqrt(hidden))
         bias = np.where(reach > 0, reach * (mean - sample.theta), 0.0)
         below, above = half + np.maximum(bias, 0.0), half + np.maximum(-bias, 0.0)
         return scale.around(sample.theta, below)[0], scale.around(sample.theta, above)[1]
 
-    return _limits(scale.method, sample.replicates, limits, apart=sample.apart)
+    return _limits_of_moments(scale.method, sample, limits)
 
 
 def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> IntervalBounds:
     """Return the form for few errors: Jeffreys' interval of shares and rates, gamma of costs.
 
-    Both count as many trials or events as the standard error is worth, fewer if few units are in
+    All count as many trials or events as the standard error is worth, fewer if few units are in
     error; see the top of this file.
     """
     n_units = np.array([entry.n_units for entry in support])
@@ -424,18 +423,21 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
     effects = np.array([assumed_effect_of(entry, sample.level) for entry in support])
     events = single * effects
     assumed = np.where(np.isinf(most), tried, most / effects)
+    reach = np.array([entry.few_reach for entry in support])
 
-    def limits(rows: F64) -> tuple[F64, F64]:
-        spread = np.sqrt(n_units / df) * _moments(rows, np.isnan(rows))[1]
-        error = np.hypot(spread, np.sqrt(hidden)) / width
+    def limits(mean: F64, sd: F64) -> tuple[F64, F64]:
+        error = np.hypot(np.sqrt(n_units / df) * sd, np.sqrt(hidden)) / width
         if counts_events:
             size = few_errors.event_size(x, error, (most, events), unknown)
             if is_rate:
                 return few_errors.poisson(x, few_errors.widened(size, single, ratio), sample.level)
             # Costs differ, so nothing is known about their variance.
             size = few_errors.widened(size, np.zeros(len(x)), ratio)
-            low, high = few_errors.gamma(x, size, events, sample.level)
-            return low, np.minimum(high, high_bound)
+            further = few_errors.further_cost(single, effects, unknown)
+            low, high = few_errors.gamma(x, size, further, sample.level)
+            bias = reach * (mean - sample.theta)
+            low = np.maximum(low - np.maximum(bias, 0.0), low_bound)
+            return low, np.minimum(high + np.maximum(-bias, 0.0), high_bound)
         of_x = few_errors.trials(x * (1 - x), error, (most, assumed), unknown)
         of_x = 1.0 / few_errors.widened(1.0 / of_x, 1.0 / most, ratio)
         low, high = few_errors.jeffreys(x, of_x, sample.level)
@@ -443,7 +445,7 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
 
     method = "gamma-t" if counts_events else "jeffreys-t"
     method = "poisson-t" if is_rate else method
-    return _limits(method, sample.replicates, limits, apart=sample.apart)
+    return _limits_of_moments(method, sample, limits)
 
 
 def _cautious(sample: BootstrapSample, support: Sequence[Support], forms: list[str]) -> F64:
@@ -457,7 +459,7 @@ def _cautious(sample: BootstrapSample, support: Sequence[Support], forms: list[s
     theta = sample.theta.tolist()
     columns = []
     for k, (form, entry) in enumerate(zip(forms, support)):
-        if entry.n_error is None or form not in ("few_errors", "method"):
+        if entry.n_error is None or form not in ("few_errors", "few_costs", "method"):
             continue
         few = entry.n_error < NO_LONGER_FEW and entry.tried >= FEWEST_UNITS
         if few and _has_whole_errors(entry, theta[k]):
@@ -484,7 +486,7 @@ def _cautious(sample: BootstrapSample, support: Sequence[Support], forms: list[s
     if is_rate:
         limits[columns] = path.highest_rate(event, event * effects)
     else:
-        limits[columns] = path.highest_gain(event * effects)
+        limits[columns] = path.highest_gain(event, effects)
     return limits
 
 
@@ -545,19 +547,23 @@ def bca(sample: BootstrapSample, jackknife: F64, n_units: NDArray[np.int64]) -> 
     """
     ndtr, ndtri = special().ndtr, special().ndtri
     with np.errstate(invalid="ignore", divide="ignore"):
-        centred = _mean(jackknife) - jackknife
+        centred = spread.means(jackknife) - jackknife
         acceleration = np.nansum(centred**3, axis=0) / (6.0 * np.nansum(centred**2, axis=0) ** 1.5)
-        z = ndtri(np.array([(1 - sample.level) / 2, (1 + sample.level) / 2]))[:, None]
+        z_low, z_high = ndtri(np.array([(1 - sample.level) / 2, (1 + sample.level) / 2])).tolist()
 
         def limits(rows: F64) -> tuple[F64, F64]:
-            defined = (~np.isnan(rows)).sum(axis=0)
+            n_defined = (~np.isnan(rows)).sum(axis=-2)
             # Ties with the estimate count half, or steps of the metric would pass for bias.
-            below = (rows < sample.theta).sum(axis=0) + 0.5 * (rows == sample.theta).sum(axis=0)
-            shift = ndtri(below / defined)
-            at = ndtr(shift + (shift + z) / (1 - acceleration * (shift + z)))
-            bounds = np.full(at.shape, np.nan)
-            for k in np.flatnonzero(np.isfinite(at).all(axis=0)):
-                bounds[:, k] = np.nanquantile(rows[:, k], at[:, k])
+            below = (rows < sample.theta).sum(axis=-2) + 0.5 * (rows == sample.theta).sum(axis=-2)
+            shift = ndtri(below / n_defined)
+            ordered = np.sort(rows, axis=-2)
+
+            bounds = []
+            for z in (z_low, z_high):
+                share = ndtr(shift + (shift + z) / (1 - acceleration * (shift + z)))
+                exists = np.isfinite(share)
+                quantile = spread.quantile(ordered, n_defined, np.where(exists, share, 0.0))
+                bounds.append(np.where(exists, quantile, np.nan))
             return bounds[0], bounds[1]
 
         return _limits("bca", sample.replicates, limits, apart=sample.apart)
@@ -569,7 +575,7 @@ def jackknife_t(
     """Return the t interval with the jackknife's standard error; only for smooth metrics, not for
     101-point AP.
     """
-    centred = jackknife - _mean(jackknife)
+    centred = jackknife - spread.means(jackknife)
     error = np.sqrt((n_units - 1) / n_units * np.nansum(centred**2, axis=0))
     half = _t(np.maximum(n_units - 1, 1), sample.level) * error
     exact = np.zeros(len(half))
@@ -582,10 +588,10 @@ def studentized(sample: BootstrapSample, error: F64, errors: F64) -> IntervalBou
     """
 
     def limits(rows: F64) -> tuple[F64, F64]:
-        values, own = rows[:, : len(error)], rows[:, len(error) :]
+        values, own = rows[..., : len(error)], rows[..., len(error) :]
         with np.errstate(invalid="ignore", divide="ignore"):
             steps = np.where(own > 0, (values - sample.theta) / own, np.nan)
-        low, high = quantiles(steps, sample.level)
+        low, high = spread.quantiles(steps, sample.level)
         return sample.theta - high * error, sample.theta - low * error
 
     both = np.concatenate([sample.replicates, errors], axis=1)
@@ -594,8 +600,8 @@ def studentized(sample: BootstrapSample, error: F64, errors: F64) -> IntervalBou
 
 @dataclass(frozen=True, slots=True)
 class MetricScale:
-    """The scale on which a metric's error is symmetric: logit between two bounds, log above one,
-    else its own.
+    """The scale on which a metric's error is symmetric: logit between two bounds, log above or
+    below one, else its own.
     """
 
     low: float
@@ -611,14 +617,18 @@ class MetricScale:
         """The name of the t interval on this scale; atanh is the logit between -1 and 1."""
         if math.isfinite(self.low) and math.isfinite(self.high):
             return "bootse-t-atanh" if (self.low, self.high) == (-1.0, 1.0) else "bootse-t-logit"
-        return "bootse-t-log" if math.isfinite(self.low) else "bootse-t"
+        one_bound = math.isfinite(self.low) or math.isfinite(self.high)
+        return "bootse-t-log" if one_bound else "bootse-t"
 
     def around(self, theta: F64, half: F64) -> tuple[F64, F64]:
         """Return theta -+ half, taken on this scale to first order; NaN on a bound, where the scale
         ends.
         """
         if not math.isfinite(self.low):
-            return theta - half, theta + half
+            if not math.isfinite(self.high):
+                return theta - half, theta + half
+            mirrored = MetricScale(-self.high, math.inf).around(-theta, half)
+            return -mirrored[1], -mirrored[0]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if not math.isfinite(self.high):
                 x = theta - self.low
@@ -632,54 +642,10 @@ class MetricScale:
             return self.low + width * low / (1 + low), self.low + width * top
 
 
-def wilson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Return Wilson's score interval of a proportion k / n."""
-    if n <= 0:
-        return NOWHERE
-    z2 = normal_quantile(level) ** 2
-    centre, half = k + z2 / 2, math.sqrt(z2) * math.sqrt(k * (n - k) / n + z2 / 4)
-    # Exact at both ends, where the formula is only so up to rounding.
-    low = 0.0 if k == 0 else (centre - half) / (n + z2)
-    high = 1.0 if k == n else (centre + half) / (n + z2)
-    return low, high
-
-
-def clopper_pearson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Return the exact interval of a proportion k / n."""
-    if n <= 0:
-        return NOWHERE
-    betaincinv, tail = special().betaincinv, (1 - level) / 2
-    low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, tail))
-    high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1 - tail))
-    return low, high
-
-
-def quantiles(rows: F64, level: float) -> tuple[F64, F64]:
-    """Return the two outer quantiles of every column (type 7, NumPy's bits), leaving out NaN."""
-    columns = np.sort(rows, axis=0)  # NaN come last
-    n = len(rows) - np.isnan(rows).sum(axis=0)
-    return _quantile(columns, n, (1 - level) / 2), _quantile(columns, n, (1 + level) / 2)
-
-
-def _quantile(sorted_columns: F64, n: NDArray[np.int64], q: float) -> F64:
-    """Return one quantile of the first n of every sorted column; NaN where there are none."""
-    if not len(sorted_columns):
-        return np.full(sorted_columns.shape[1], np.nan)
-    at = np.maximum(n - 1, 0) * q
-    below = np.floor(at)
-    share, k = at - below, below.astype(np.int64)
-    columns = np.arange(sorted_columns.shape[1])
-    a, b = (
-        sorted_columns[k, columns],
-        sorted_columns[np.minimum(k + 1, np.maximum(n - 1, 0)), columns],
-    )
-    # From the nearer end, as NumPy does it: the result lies between the two, and is exact at both.
-    return np.asarray(np.where(share >= 0.5, b - (b - a) * (1 - share), a + (b - a) * share))
-
-
 def _form(sample: BootstrapSample, k: int, support: Support, method: str, few_form: bool) -> str:
-    """Return which interval an estimate gets: a reason why there is none, "few_errors" or
-    "method"."""
+    """Return which interval an estimate gets: a reason why there is none, "few_errors",
+    "few_costs" (of a sum of costs whose errors are not many) or "method".
+    """
     theta = float(sample.theta[k])
     if theta != theta:
         return "no_objects"
@@ -704,6 +670,10 @@ def _form(sample: BootstrapSample, k: int, support: Support, method: str, few_fo
     t_interval = method.startswith("bootse-t") and sample.bounds == (0.0, 1.0)
     if few_form and t_interval and _on_bound(column, sample.bounds).mean() > MOST_ON_BOUND:
         return "few_errors"
+    if few_form and t_interval and support.event is not None:
+        variance = support.n_units / max(support.df, 1) * float(sample.sd[k]) ** 2 + support.hidden
+        if theta**2 < few_errors.MANY_COSTS * variance:
+            return "few_costs"
     return "method"
 
 
@@ -720,10 +690,7 @@ def _stated(
     if form in ("no_objects", "one_unit", "too_few_units", "too_many_undefined"):
         return none(form, undefined=undefined)
     flags: tuple[str, ...] = ("few_units",) if support.df + 1 < FEW_UNITS else ()
-    facts: dict[str, Any] = {
-        "bias": float(sample.bias[k]),
-        "undefined": undefined,
-    }
+    facts: dict[str, Any] = {"bias": float(sample.bias[k]), "undefined": undefined}
     # An interval of width 0 would claim certainty.
     beside = float(sample.percentile.low[k]), float(sample.percentile.high[k])
     if beside[0] < beside[1]:
@@ -745,47 +712,53 @@ def _on_bound(values: F64 | float, bounds: Sequence[float]) -> NDArray[np.bool_]
         return np.asarray((away <= ROUNDING).any(axis=-1))
 
 
-def _limits(method: str, rows: F64, make: object, *, apart: bool) -> IntervalBounds:
-    """Return the bounds from all replicates, and their Monte-Carlo error from ten batches."""
-    assert callable(make)
-    low, high = make(rows)
+def _limits(
+    method: str, rows: F64, make: Callable[[F64], tuple[F64, F64]], *, apart: bool
+) -> IntervalBounds:
+    """Return the bounds from all replicates, and their Monte-Carlo error from ten batches.
+
+    ``make`` takes (..., B, m) replicates and returns (..., m) bounds.
+    """
+    bounds = [make(stack) for stack in _all_and_batches(rows)]
+    lows = np.concatenate([low for low, _ in bounds])
+    highs = np.concatenate([high for _, high in bounds])
+    return _with_mc_error(method, lows, highs, apart=apart)
+
+
+def _limits_of_moments(
+    method: str, sample: BootstrapSample, make: Callable[[F64, F64], tuple[F64, F64]]
+) -> IntervalBounds:
+    """Return bounds that depend on mean and spread of the replicates alone, with their error.
+
+    All batches go through the closed form at once: quantiles of gamma and beta distributions cost
+    more than the moments.
+    """
+    stacks = _all_and_batches(sample.replicates)
+    moments = [spread.moments(stack, np.isnan(stack)) for stack in stacks]
+    mean = np.concatenate([mean for mean, _ in moments])
+    sd = np.concatenate([sd for _, sd in moments])
+    return _with_mc_error(method, *make(mean, sd), apart=sample.apart)
+
+
+def _all_and_batches(rows: F64) -> list[F64]:
+    """Return all replicates as one batch, then ten parts of them if there are enough."""
     if len(rows) < 2 * BATCHES:
-        unknown = np.full(np.shape(low), np.nan)
-        return IntervalBounds(method, low, high, unknown, unknown)
+        return [rows[None]]
+    return [rows[None], *spread.batches(rows, BATCHES)]
+
+
+def _with_mc_error(method: str, low: F64, high: F64, *, apart: bool) -> IntervalBounds:
+    """Return the bounds of all replicates, the first row, with the error that the batches show."""
+    if len(low) == 1:
+        unknown = np.full(low.shape[1], np.nan)
+        return IntervalBounds(method, low[0], high[0], unknown, unknown)
     # Batch means: the spread of the bounds over batches, scaled to the whole set of replicates.
     order: Literal["C", "F"] = "F" if apart else "C"
-    parts = np.array_split(np.arange(len(rows)), BATCHES)
-    batches = [make(np.asarray(rows[part], order=order)) for part in parts]
-    lows = np.asarray([low for low, _ in batches], order=order)
-    highs = np.asarray([high for _, high in batches], order=order)
     root = math.sqrt(BATCHES)
     with np.errstate(invalid="ignore"):
-        mc_low = lows.std(axis=0, ddof=1) / root
-        mc_high = highs.std(axis=0, ddof=1) / root
-    return IntervalBounds(method, low, high, mc_low, mc_high)
-
-
-def _moments(rows: F64, missing: NDArray[np.bool_]) -> tuple[F64, F64]:
-    """Return mean and standard deviation (ddof 1) of every column, leaving out NaN."""
-    n = (~missing).sum(axis=0)
-    filled = np.where(missing, 0.0, rows)
-    first = rows[0] if len(rows) else np.zeros(rows.shape[1])
-    # Relative to the first replicate, so that equal replicates have a deviation of exactly 0.
-    base = np.where(np.isnan(first), 0.0, first)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = base + np.where(missing, 0.0, filled - base).sum(axis=0) / n
-        square = (np.where(missing, 0.0, filled - mean) ** 2).sum(axis=0)
-        return mean, np.sqrt(square / (n - 1))
-
-
-def variances(rows: F64) -> F64:
-    """Return the variance of every column, leaving out NaN."""
-    return np.asarray(_moments(rows, np.isnan(rows))[1] ** 2)
-
-
-def _mean(rows: F64) -> F64:
-    """Return the mean of every column, leaving out NaN; NaN where nothing is left."""
-    return _moments(rows, np.isnan(rows))[0]
+        mc_low = np.asarray(low[1:], order=order).std(axis=0, ddof=1) / root
+        mc_high = np.asarray(high[1:], order=order).std(axis=0, ddof=1) / root
+    return IntervalBounds(method, low[0], high[0], mc_low, mc_high)
 
 
 def _t(freedom: NDArray[np.int64], level: float) -> F64:

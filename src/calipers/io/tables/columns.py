@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -71,12 +71,14 @@ class ColumnSpec:
         """
         if choice is not None:
             return existing_column(table, self.name, choice)
-        # Backwards, so that the first of two columns stays in the dictionary.
-        lower = {name.lower(): name for name in reversed(table.names)}
-        column = next((lower[alias] for alias in self.aliases if alias in lower), None)
+        column = self.among(lower_names(table.names))
         if column is None and self.required:
             raise self.missing(table)
         return column
+
+    def among(self, columns: Mapping[str, str]) -> str | None:
+        """Return the column of a known name, of columns by their name in lower case."""
+        return next((columns[alias] for alias in self.aliases if alias in columns), None)
 
     def require(self, table: FileTable, choice: str | None = None) -> str:
         """Return the column, or raise."""
@@ -120,6 +122,12 @@ class ColumnSpec:
 
 
 Declaration = Mapping[str, ColumnSpec]
+
+
+def lower_names(names: Sequence[str]) -> dict[str, str]:
+    """Return the columns by their name in lower case; of two, the first counts."""
+    # Backwards, so that the first of two columns stays in the dictionary.
+    return {name.lower(): name for name in reversed(names)}
 
 
 def declare(*columns: ColumnSpec) -> dict[str, ColumnSpec]:
@@ -220,18 +228,15 @@ def find_columns(
             raise UsageError(f"no column is called {name!r}; {did_you_mean(name, declaration)}")
         if column is not None:
             chosen_columns[name] = existing_column(table, name, column)
-    # A column that was chosen as the class is not found as the image as well.
-    free = table
-    if not shared and chosen_columns:
-        others = {}
-        for name, cells in table.columns.items():
-            if name not in chosen_columns.values():
-                others[name] = cells
-        free = replace(table, columns=others)
+    free = table.names
+    if not shared:
+        # A column that was chosen as the class is not found as the image as well.
+        free = tuple(name for name in free if name not in chosen_columns.values())
+    lower = lower_names(free)
     columns = dict(chosen_columns)
     for name, spec in declaration.items():
         if name not in columns:
-            column = replace(spec, required=False).find(free)
+            column = spec.among(lower)
             if column is not None:
                 columns[name] = column
             elif spec.required:

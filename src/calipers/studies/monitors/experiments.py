@@ -40,8 +40,8 @@ from calipers.monitors.labels import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation, headline
 from calipers.monitors.scope import Scope, mean_f1, scope_scores
 from calipers.results.estimate import Estimate
-from calipers.statistics.intervals import quantiles
 from calipers.statistics.ranks import kendall_tau_b
+from calipers.statistics.spread import quantiles
 from calipers.statistics.weights import Units, bootstrap, units_of
 from calipers.studies.claim_rules import ClaimRules
 from calipers.studies.monitors.archive import MODEL, DetectorRecord
