@@ -528,6 +528,63 @@ def a_class_left_out(folder: Path) -> tuple[str, str]:
     return on_tables(demo(), change, folder)
 
 
+@planted("corners-swapped")
+def both_x_before_both_y(folder: Path) -> tuple[str, str]:
+    def change(pair: Tables) -> None:
+        for row in pair.predictions:
+            row["y0"], row["x1"] = row["x1"], row["y0"]
+
+    return on_tables(random(), change, folder)
+
+
+@planted("resolution")
+def fractions_of_a_fixed_side(folder: Path) -> tuple[str, str]:
+    return on_documents(random(), _scaled(1 / 1024), folder)
+
+
+@planted("resolution")
+def corners_in_thousandths(folder: Path) -> tuple[str, str]:
+    def change(box: list[float], size: tuple[float, float]) -> list[float]:
+        return [1000 * side for side in fractions(corners(box), size)]
+
+    return on_documents(random(), lambda pair: pair.move(change), folder)
+
+
+@planted("axes-swapped")
+def fractions_with_y_before_x(folder: Path) -> tuple[str, str]:
+    def change(box: list[float], size: tuple[float, float]) -> list[float]:
+        x0, y0, x1, y1 = fractions(corners(box), size)
+        return [y0, x0, y1, x1]
+
+    return on_documents(demo(), lambda pair: pair.move(change), folder)
+
+
+@planted("mirrored")
+def upper_border_from_below(folder: Path) -> tuple[str, str]:
+    def change(box: list[float], size: tuple[float, float]) -> list[float]:
+        x, y, w, h = box
+        return [x, size[1] - y, w, h]
+
+    return on_documents(demo(), lambda pair: pair.move(change), folder)
+
+
+@planted("box-format")
+def references_as_centres(folder: Path) -> tuple[str, str]:
+    def change(pair: Documents) -> None:
+        for record in pair.references["annotations"]:
+            record["bbox"] = centred(record["bbox"])
+
+    return on_documents(random(), change, folder)
+
+
+@planted("score-inverted")
+def loss_as_score(folder: Path) -> tuple[str, str]:
+    def change(pair: Tables) -> None:
+        pair.each("score", lambda cell: repr(5 - 5 * float(cell)))
+
+    return on_tables(demo(), change, folder)
+
+
 def said(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, Any]:
     capsys.readouterr()
     code = run([*argv])

@@ -13,7 +13,7 @@ this.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -40,6 +40,7 @@ LEAST_MOVED = 0.6  # share of references that a shift must let predictions meet
 # Its distance is an estimate, by which nothing is repaired.
 MOVED = "moved"
 TURN = "turn the images as the references have them"
+X_THEN_Y, Y_THEN_X = [0, 2, 1, 3], [2, 0, 3, 1]  # where x0, y0, x1, y1 stand in other orders
 
 
 class BoxTrial(NamedTuple):
@@ -55,7 +56,7 @@ class BoxTrial(NamedTuple):
 
 def box_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial]:
     """Yield the ways in which boxes may have been misread, the plainest first."""
-    has_sizes = bool(np.isfinite(cohort.images.size).all())
+    has_sizes = _has_sizes(cohort)
     yield from _format_trials(sample, has_sizes)
     yield from _order_trials(cohort, sample)
     plain = sample.corners(cohort.images.size)
@@ -79,6 +80,27 @@ def box_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial]:
         yield BoxTrial(MOVED, words, hint, moved, fitted=True)
 
 
+def combined_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial]:
+    """Yield boxes with two mistakes: another order of the numbers, and another resolution or turn.
+
+    They are tried where no single mistake explains anything.
+    """
+    readings = [*_format_trials(sample, False), *_order_trials(cohort, sample)]
+    for reading in readings:
+        for scaling in scalings(cohort, reading.sample):
+            words, hint = f"{reading.words}, and {scaling.words}", f"{reading.hint}; {scaling.hint}"
+            scaled = _moved(cohort, reading.sample, scaling.undone)
+            yield BoxTrial("resolution", words, hint, scaled, fitted=True)
+        if _has_sizes(cohort):
+            for trial in _turned_trials(cohort, reading.sample):
+                words = f"{reading.words}, and {trial.words}"
+                yield trial._replace(words=words, hint=f"{reading.hint}; {trial.hint}", fitted=True)
+
+
+def _has_sizes(cohort: Cohort) -> bool:
+    return bool(np.isfinite(cohort.images.size).all())
+
+
 def _format_trials(sample: RawPredictions, has_sizes: bool) -> Iterator[BoxTrial]:
     names = [*LAYOUTS]
     if has_sizes:
@@ -91,26 +113,38 @@ def _format_trials(sample: RawPredictions, has_sizes: bool) -> Iterator[BoxTrial
 
 
 def _order_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial]:
-    """Axes, sides and corners in another order."""
-    for layout in dict.fromkeys([sample.box_format, *LAYOUTS]):
+    """Axes, sides, corners and columns in another order."""
+    layouts = [sample.box_format, *LAYOUTS]
+    if _has_sizes(cohort):
+        layouts += [f"{layout}-normalised" for layout in LAYOUTS]
+    for layout in dict.fromkeys(layouts):
         words = "have x and y swapped"
         if layout != sample.box_format:
             words += f", and are {layout}"
-        swapped = _moved(cohort, replace(sample, box_format=layout), _swap)
-        yield BoxTrial("axes-swapped", words, "write x before y", swapped)
+        turned = replace(sample, boxes=_swap(sample.boxes, sample.boxes), box_format=layout)
+        yield BoxTrial("axes-swapped", words, "write x before y", _moved(cohort, turned, _same))
     if sample.boxes.shape[1] == 6:
         reverse = _moved(cohort, sample, _reverse)
         yield BoxTrial("axes-swapped", "have z before y and x", "write x, y, z", reverse)
-    else:
-        sides = _moved(cohort, sample, _swap_sides)
-        hint = "write the width before the height"
-        yield BoxTrial("sides-swapped", "have width and height swapped", hint, sides)
+        return
+    sides = _moved(cohort, sample, _swap_sides)
+    hint = "write the width before the height"
+    yield BoxTrial("sides-swapped", "have width and height swapped", hint, sides)
     corners = sample.corners(cohort.images.size)
-    half = corners.shape[1] // 2
-    if (corners[:, half:] < corners[:, :half]).any():
+    if (corners[:, 2:] < corners[:, :2]).any():
         ordered = _moved(cohort, sample, _ordered)
         hint = "write the lower coordinate of every axis first"
         yield BoxTrial("corners-swapped", "have corners in another order", hint, ordered)
+    hint = "write the first corner before the second one: x0, y0, x1, y1"
+    ends = "-normalised" if sample.box_format.endswith("-normalised") else ""
+    for order, words in ((X_THEN_Y, "are x0, x1, y0, y1"), (Y_THEN_X, "are y0, y1, x0, x1")):
+        pairs = replace(sample, boxes=sample.boxes[:, order], box_format=f"xyxy{ends}")
+        yield BoxTrial("corners-swapped", words, hint, _moved(cohort, pairs, _same))
+    if sample.score is not None and ends:
+        numbers = np.column_stack([sample.boxes, sample.score])
+        behind = replace(sample, boxes=numbers[:, 1:], score=numbers[:, 0].copy())
+        words, hint = "have the score before them", "write the score behind the box"
+        yield BoxTrial("score-first", words, hint, _moved(cohort, behind, _same))
 
 
 def _turned_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial]:
@@ -122,6 +156,12 @@ def _turned_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial]
             "are mirrored left to right",
             "count x from the left border of the image",
             _flip_x,
+        ),
+        (
+            "mirrored",
+            "have the upper border counted from below",
+            "count y from the upper border of the image",
+            _flip_top,
         ),
         (
             "turned",
@@ -183,6 +223,10 @@ def _like_a_shift(cohort: Cohort, sample: RawPredictions, move: Move) -> bool:
     return bool((spread < typical)[:2].all())
 
 
+def _same(corners: F64, sizes: F64) -> F64:
+    return corners
+
+
 def _swap(corners: F64, sizes: F64) -> F64:
     half = corners.shape[1] // 2
     order = np.arange(2 * half)
@@ -236,6 +280,15 @@ def _flip_y(corners: F64, sizes: F64) -> F64:
     return _flipped(corners, sizes[:, 1], 1)
 
 
+def _flip_top(corners: F64, sizes: F64) -> F64:
+    # The side that lies above is counted from below, and the height is added to it.
+    lower, upper = 1, corners.shape[1] // 2 + 1
+    height = corners[:, upper] - corners[:, lower]
+    moved = _flip_y(corners, sizes)
+    moved[:, [lower, upper]] += height[:, None]
+    return moved
+
+
 def _half(corners: F64, sizes: F64) -> F64:
     return _flip_y(_flip_x(corners, sizes), sizes)
 
@@ -257,22 +310,36 @@ class BoxVerdict(NamedTuple):
     share_after: float
 
 
-def best_trial(cohort: Cohort, sample: RawPredictions) -> BoxVerdict | None:
-    """Return the fix of the boxes with which most references are met, if one convinces."""
+def best_trial(
+    cohort: Cohort, sample: RawPredictions, *, is_single: bool = False
+) -> BoxVerdict | None:
+    """Return the fix of the boxes with which most references are met, if one convinces; of two
+    mistakes at once only if not ``is_single``.
+    """
     # Places only: classes may be numbered wrongly at the same time.
     before = overlaps(cohort, sample, by_class=False)
     n = len(sample)
     if not len(before):
         return None
+    if share_met(before, n) >= SOUND:
+        # Boxes with width for height lie on their references all the same, but worse.
+        orders = [trial._replace(fitted=True) for trial in _order_trials(cohort, sample)]
+        return _best_of(cohort, before, n, orders)
+    best = _best_of(cohort, before, n, box_trials(cohort, sample))
+    if best is None and not is_single:
+        best = _best_of(cohort, before, n, combined_trials(cohort, sample))
+    if best is not None and best.trial.code == MOVED and _may_be_turned(cohort, sample, best):
+        return None
+    return best
+
+
+def _best_of(cohort: Cohort, before: F64, n: int, trials: Iterable[BoxTrial]) -> BoxVerdict | None:
     best: BoxVerdict | None = None
     overlap = 0.0
-    is_sound = share_met(before, n) >= SOUND
-    # Boxes with width for height lie on their references all the same, but worse.
-    trials = _order_trials(cohort, sample) if is_sound else box_trials(cohort, sample)
     for trial in trials:
         after = overlaps(cohort, trial.sample, by_class=False)
         share = share_met(after, n)
-        if not convincing(before, after, n, fitted=trial.fitted or is_sound):
+        if not convincing(before, after, n, fitted=trial.fitted):
             continue
         if not works_for_all_sizes(cohort, trial.sample, after):
             continue
@@ -285,8 +352,6 @@ def best_trial(cohort: Cohort, sample: RawPredictions) -> BoxVerdict | None:
         if is_better or (is_closer and best is not None and share >= best.share_after):
             best = BoxVerdict(trial, share_met(before, n), share)
             overlap = float(after.sum())
-    if best is not None and best.trial.code == MOVED and _may_be_turned(cohort, sample, best):
-        return None
     return best
 
 
@@ -313,9 +378,12 @@ def suspicion(cohort: Cohort, model: str) -> str | None:
         share = share_met(placed, n)
         return f"{share:.0%} of the references are met by a box of another class: check the classes"
     # The format in which the file was read is not known here: the one that explains most counts.
-    verdicts = {}
+    verdicts: dict[str, BoxVerdict] = {}
     for layout in LAYOUTS:
-        verdict = best_trial(cohort, RawPredictions.of(predictions, layout))
+        # Two mistakes are tried once: that tries all layouts.
+        is_single = layout != LAYOUTS[-1] or bool(verdicts)
+        own_sample = RawPredictions.of(predictions, layout)
+        verdict = best_trial(cohort, own_sample, is_single=is_single)
         if verdict is not None:
             verdicts[layout] = verdict
     if not verdicts:

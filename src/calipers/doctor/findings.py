@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from calipers.data.cohort import Cohort
 from calipers.doctor.trial import RawPredictions
 
 Level = Literal["error", "warning", "note"]
@@ -33,6 +34,7 @@ class Symptom:
     # The fix: keywords of `calipers.read` that do it, and the predictions as they should be.
     reading: Mapping[str, Any] = field(default_factory=dict)
     remedy: RawPredictions | None = field(default=None, repr=False)
+    cohort: Cohort | None = field(default=None, repr=False)  # with references as they should be
 
     @property
     def is_rewritten(self) -> bool:

@@ -54,7 +54,7 @@ def patients_in_names(cohort: Cohort) -> Iterator[Symptom]:
     yield Symptom(
         "patients-in-names",
         "note",
-        _reference_file(cohort),
+        reference_file(cohort),
         f"image names look like those of {len(counts)} patients; without a column 'patient' "
         "intervals treat their images as independent",
         len(names),
@@ -79,7 +79,7 @@ def patient_in_two_splits(cohort: Cohort) -> Iterator[Symptom]:
             yield Symptom(
                 "patient-in-two-splits",
                 "warning",
-                _reference_file(cohort),
+                reference_file(cohort),
                 f"patients whose images lie in several values of {name!r}: a model may have been "
                 "trained on them",
                 len(torn),
@@ -111,7 +111,7 @@ def duplicate_images(cohort: Cohort) -> Iterator[Symptom]:
         yield Symptom(
             "duplicate-images",
             "warning",
-            _reference_file(cohort),
+            reference_file(cohort),
             "images have exactly the references of another image",
             sum(len(images) - 1 for images in twins),
             cohort.n_images,
@@ -132,7 +132,7 @@ def classes_alike(cohort: Cohort) -> Iterator[Symptom]:
         yield Symptom(
             "classes-alike",
             "warning",
-            _reference_file(cohort),
+            reference_file(cohort),
             "classes of the references differ by case or signs only",
             sum(map(len, twins)),
             len(cohort.classes),
@@ -158,7 +158,7 @@ def few_positives(cohort: Cohort) -> Iterator[Symptom]:
         yield Symptom(
             "few-positives",
             "note",
-            _reference_file(cohort),
+            reference_file(cohort),
             f"classes with references in fewer than {FEWEST_UNITS} {unit}: too few for an interval",
             len(rare),
             len(cohort.classes),
@@ -167,7 +167,8 @@ def few_positives(cohort: Cohort) -> Iterator[Symptom]:
         )
 
 
-def _reference_file(cohort: Cohort) -> str:
+def reference_file(cohort: Cohort) -> str:
+    """Return the name of the file of the references."""
     return cohort.intake.files[0].file if cohort.intake.files else ""
 
 

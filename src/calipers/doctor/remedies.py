@@ -80,6 +80,11 @@ class Inputs:
         both = (box_format, self.options.prediction_box_format)
         return replace(self, reading={**self.reading, "box_format": both})
 
+    def with_prediction_format(self, box_format: str) -> Inputs:
+        """Return the inputs with another box format of the predictions."""
+        both = (self.options.box_format, box_format)
+        return replace(self, reading={**self.reading, "box_format": both})
+
     def with_readers(self, rule: str) -> Inputs:
         """Return the inputs with a rule for several readers of an image."""
         return replace(self, reading={**self.reading, "readers": rule})

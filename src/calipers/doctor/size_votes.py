@@ -35,6 +35,7 @@ SIDES = (
     *(1000, 1024, 1280, 1333, 1344, 1400, 1500, 1536, 2000, 2048, 4096),
 )
 NEAR = 0.04
+METRIC = (0.1, 10.0, 0.01, 100.0, 0.001, 1000.0)  # centimetres for millimetres, and so on
 SMALLEST_SHIFT = 0.25  # of the typical side of a reference
 SAME_SIZE = 0.25  # logarithm of the ratio of two sides that are still the same
 
@@ -54,6 +55,8 @@ class Scaling(NamedTuple):
     def words(self) -> str:
         """What the boxes are, after "boxes"."""
         number = f"{self.number:.4g}"
+        if self.kind == "factor" and self.number < min(FRACTIONS):
+            return f"are divided by {1 / self.number:.4g}"
         if self.kind == "factor":
             return f"are at {number} times the resolution of the references"
         if self.kind == "square":
@@ -102,6 +105,10 @@ class Scaling(NamedTuple):
 def scalings(cohort: Cohort, sample: RawPredictions) -> Iterator[Scaling]:
     """Yield the scales on which pairs agree, plain ones first."""
     reference, prediction, image = _pairs(cohort, sample)
+    if not len(reference) and len(selected(cohort, sample, are_points=True).rows):
+        # Points have no size that could vote.
+        for number in METRIC:
+            yield Scaling("factor", number)
     if len(reference) < FEWEST_VOTES:
         return
     ratio = _sides(prediction)[:, :2] / _sides(reference)[:, :2]
@@ -184,5 +191,6 @@ def _usual(kind: str, estimate: float) -> list[float]:
     """Return the numbers that people choose near an estimate; an estimate itself is no fix."""
     choices = [float(side) for side in SIDES]
     if kind == "factor":
-        choices = [*FRACTIONS, 1.0, *(1.0 / fraction for fraction in FRACTIONS)]
+        choices = [*FRACTIONS, 1.0, *(1.0 / fraction for fraction in FRACTIONS), *METRIC]
+        choices += [1.0 / side for side in SIDES]
     return [choice for choice in choices if abs(np.log(choice / estimate)) < NEAR]

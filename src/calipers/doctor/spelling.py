@@ -87,10 +87,17 @@ class ImageMatch(NamedTuple):
 
 def image_index(names: Sequence[str], cohort: Cohort) -> ImageMatch | None:
     """Return the images that unknown names mean, if one rule explains all of them."""
-    distinct = dict.fromkeys(names)
     lists = [cohort.images.ids]
     if "file_name" in cohort.images.groups:
         lists.append(tuple(map(str, cohort.images.groups["file_name"].tolist())))
+    return same_names(names, *lists)
+
+
+def same_names(names: Sequence[str], *lists: Sequence[str]) -> ImageMatch | None:
+    """Return which of the known names others mean, if one rule explains all of them; a further list
+    has other names of the same images, in the same order.
+    """
+    distinct = dict.fromkeys(names)
     for how, words, rule in IMAGE_RULES:
         for position, known_names in enumerate(lists):
             images = _matched(distinct, known_names, rule)

@@ -19,18 +19,28 @@ from numpy.typing import NDArray
 
 from calipers.arrays import F64, I64
 from calipers.data.cohort import Cohort
+from calipers.data.objects import from_corners, to_corners
 from calipers.data.rules import PERCENT, are_percentages, are_ranks
-from calipers.doctor.box_trials import MOVED, best_trial
+from calipers.doctor.box_trials import LAYOUTS, MOVED, best_trial
 from calipers.doctor.class_agreement import (
     class_votes,
     exchanged_classes,
     renamed_classes,
     targets,
 )
-from calipers.doctor.findings import MOST_EXAMPLES, Symptom, few
-from calipers.doctor.reference_checks import SPLIT_COLUMNS
+from calipers.doctor.findings import MOST_EXAMPLES, Level, Symptom, few
+from calipers.doctor.map_scores import rank_agreement
+from calipers.doctor.reference_checks import SPLIT_COLUMNS, reference_file
 from calipers.doctor.spelling import class_index, image_index
-from calipers.doctor.trial import RawPredictions, convincing, overlaps, share_met
+from calipers.doctor.trial import (
+    HIT,
+    LEAST_SHARE,
+    NEAR_ZERO,
+    RawPredictions,
+    convincing,
+    overlaps,
+    share_met,
+)
 from calipers.io.reader import Key
 
 SPLIT_NAMES = ("train", "trainval", "val", "valid", "validation", "test", "testing", "training")
@@ -38,6 +48,8 @@ OTHER_SPLITS, REPEATED = "other-splits", "repeated"
 FEWEST_OF_BOTH = 10  # predictions on references, and beside them, from which scores are compared
 CLEARLY, CERTAINLY = 3.0, 5.0  # standard errors below chance
 MOST_INVERTED = 0.25  # share of pairs in which the prediction on a reference has the higher score
+MOST_BEYOND = 0.1  # share of scores outside of 0..1 from which none is a probability
+FEW_CLASSES = 3
 MANY_REFERENCES = 10  # of a class, from which its absence among predictions is told
 BY_CHANCE = 0.01  # probability that a model is silent on a whole split although it was run there
 FEWEST_REPEATED, LEAST_REPEATED = 10, 0.2  # predictions, and share of copies among them
@@ -208,7 +220,8 @@ def class_meanings(case: Case) -> Iterator[Symptom]:
     label = np.where(sample.label >= 0, places[np.maximum(sample.label, 0)], -1)
     remedy = replace(sample, label=label)
     before, after = overlaps(case.cohort, sample), overlaps(case.cohort, remedy)
-    if convincing(before, after, len(sample), fitted=True):
+    # Of few classes there are few orders, so that chance finds none that fits.
+    if convincing(before, after, len(sample), fitted=len(classes) > FEW_CLASSES):
         wrong = [k for k in range(len(classes)) if meanings[k] != k]
         yield Symptom(
             "classes-exchanged",
@@ -279,21 +292,29 @@ def ranks(case: Case) -> Iterator[Symptom]:
 def inverted_scores(case: Case) -> Iterator[Symptom]:
     """Low scores lie on references, and high ones beside them."""
     score = case.sample.score
-    if score is None or not len(score) or not (score.min() >= 0 and score.max() <= 1):
+    if score is None or not len(score) or not np.isfinite(score).all():
         return
     agreement, error = _agreement(case)
     if agreement > min(MOST_INVERTED, 0.5 - CERTAINLY * error):
         return
+    # Probabilities are high for likely findings by their meaning: a model may be so wrong. Other
+    # numbers have no such meaning, and the references decide.
+    level: Level = "warning"
+    remedy = None
+    if score.min() < 0 or score.max() > 1:
+        level, remedy = "error", replace(case.sample, score=-score)
     yield Symptom(
         "score-inverted",
-        "warning",
+        level,
         case.file,
         "predictions on references have lower scores than all others: "
         f"in {1 - agreement:.0%} of the pairs of one of each",
         len(score),
         len(score),
-        "if the score is a distance or an uncertainty, write 1 - score",
+        "if the score is a distance, a loss or an uncertainty, write it with the other sign",
         few([f"{value:g}" for value in np.sort(score)[:MOST_EXAMPLES].tolist()]),
+        {},
+        remedy,
     )
 
 
@@ -310,10 +331,7 @@ def _agreement(case: Case) -> tuple[float, float]:
         return 0.5, 1.0
     # Of the statistic of Mann and Whitney.
     error = float(np.sqrt((len(on) + len(beside) + 1) / (12 * len(on) * len(beside))))
-    # Equal scores count half.
-    lower = np.searchsorted(np.sort(beside), on).mean()
-    not_higher = np.searchsorted(np.sort(beside), on, side="right").mean()
-    return float((lower + not_higher) / 2 / len(beside)), error
+    return rank_agreement(on, beside), error
 
 
 def silent_classes(case: Case) -> Iterator[Symptom]:
@@ -361,7 +379,7 @@ def score_range(case: Case) -> Iterator[Symptom]:
             replace(case.sample, score=score / PERCENT),
         )
     # Some scores beyond 1 among probabilities are errors of their records, and stay so.
-    elif beyond.mean() > 0.5:
+    elif beyond.mean() > MOST_BEYOND:
         yield Symptom(
             "score-raw",
             "error",
@@ -399,6 +417,73 @@ def boxes(case: Case) -> Iterator[Symptom]:
         few(first_boxes),
         reading,
         None if trial.code == MOVED else trial.sample,
+    )
+
+
+def reference_boxes(case: Case) -> Iterator[Symptom]:
+    """The boxes of the references are in another format, those of the predictions are right."""
+    cohort, sample = case.cohort, case.sample
+    before = overlaps(cohort, sample, by_class=False)
+    own_layout, _, ending = case.reference_format.partition("-")
+    # Masks and inclusive corners leave no doubt.
+    is_open = own_layout in LAYOUTS and ending in ("", "normalised")
+    if not is_open or cohort.references.masks is not None or not len(before):
+        return
+    if share_met(before, len(sample)) >= NEAR_ZERO:
+        return
+    references = cohort.references
+    boxes = from_corners(references.boxes, own_layout)
+    for layout in LAYOUTS:
+        if layout == own_layout:
+            continue
+        corners, extent = to_corners(boxes, layout)
+        other = replace(references, boxes=corners, extent=np.abs(extent), area=np.abs(extent))
+        mended = replace(cohort, references=other)
+        after = overlaps(mended, sample, by_class=False)
+        if not convincing(before, after, len(sample), fitted=True):
+            continue
+        name = f"{layout}-{ending}" if ending else layout
+        yield Symptom(
+            "box-format",
+            "error",
+            reference_file(cohort),
+            f"boxes of the references are {name}, read as {case.reference_format}"
+            + _gain(before, after, sample),
+            len(references),
+            len(references),
+            f"read the references as {name}",
+            few([np.round(box, 3).tolist() for box in boxes[:MOST_EXAMPLES]]),
+            {"box_format": (name, sample.box_format)},
+            sample,
+            mended,
+        )
+        return
+
+
+def unmet(case: Case) -> Iterator[Symptom]:
+    """Hardly a prediction lies on a reference, and nothing explains it."""
+    best = overlaps(case.cohort, case.sample)
+    n = len(case.sample)
+    if min(len(best), n) < MANY_REFERENCES or share_met(best, n) >= NEAR_ZERO:
+        return
+    placed = share_met(overlaps(case.cohort, case.sample, by_class=False), n)
+    reason = (
+        "the model finds nothing, or its boxes belong to other images or places; no usual mistake "
+        "explains it"
+    )
+    hint = "compare some predictions with their images"
+    if placed >= LEAST_SHARE:
+        reason = f"boxes of other classes meet {placed:.0%} of them"
+        hint = "check the classes"
+    yield Symptom(
+        "unmet",
+        "note",
+        case.file,
+        f"hardly a box meets a reference of its class (IoU 0.5): {reason}",
+        int((best >= HIT).sum()),
+        len(best),
+        hint,
+        few([np.round(box, 3).tolist() for box in case.sample.boxes[:MOST_EXAMPLES]]),
     )
 
 
@@ -604,14 +689,16 @@ MODEL_CHECKS: tuple[ModelCheck, ...] = (
     image_names,
     class_names,
     boxes,
+    reference_boxes,
     image_numbers,
     class_numbers,
     class_meanings,
+    unmet,
     repeated,
     ranks,
+    inverted_scores,
     score_range,
     constant_scores,
-    inverted_scores,
     silent_classes,
     missing_cases,
     other_splits,
@@ -622,7 +709,7 @@ SUBMISSION_CHECKS: tuple[ModelCheck, ...] = (score_range, constant_scores, fract
 
 # Rules of reading that are broken because of a finding, and need no line of their own.
 _NAMES = ("unknown-image", "id-type")
-_SHAPES = ("neg-size", "zero-area", "box-format-suspect", "outside")
+_SHAPES = ("neg-size", "zero-area", "box-format-suspect", "outside", "unmet")
 EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "image-names": _NAMES,
     "image-numbers": _NAMES,
@@ -641,5 +728,6 @@ EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "moved": _SHAPES,
     "sides-swapped": _SHAPES,
     "corners-swapped": _SHAPES,
+    "score-first": (*_SHAPES, "score-range"),
     OTHER_SPLITS: ("missing-cases",),
 }
