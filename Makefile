@@ -47,7 +47,7 @@ check: $(VENV)/.stamp-check ## run the linter, the format check and the type che
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-bench: $(VENV)/.stamp-bench ## compare speed and memory with other tools, one table (ONLY=name runs one)
+bench: $(VENV)/.stamp-test $(VENV)/.stamp-bench ## compare speed and memory with other tools, one table (ONLY=name runs one)
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 coverage: $(VENV)/.stamp-test ## measure the coverage of all intervals and write docs/validation/coverage.md

@@ -35,13 +35,13 @@ def test_a_step_is_named_and_its_time_is_its_own(narrator, clock, capsys):
     progress = narrator.steps("matching", "resampling")
     clock[0] += 50
     progress(1, 2)
-    assert "matching: 50%, 50 s left" in capsys.readouterr().err
+    assert "matching [==========>         ]  50 %, 50 s left" in capsys.readouterr().err
     clock[0] += 50
     progress(2, 2)
     assert capsys.readouterr().err.strip() == ""
     clock[0] += 2
     progress(1, 10)
-    assert "resampling: 10%, 18 s left" in capsys.readouterr().err
+    assert "resampling [==>                 ]  10 %, 18 s left" in capsys.readouterr().err
 
 
 def test_further_steps_are_counted(narrator, clock, capsys):
@@ -53,9 +53,9 @@ def test_further_steps_are_counted(narrator, clock, capsys):
     clock[0] += 2
     progress(1, 4)
     said = capsys.readouterr().err
-    assert "resampling: 25%, 6 s left" in said
-    assert said.count("resampling, part 2: ") == 3
-    assert "resampling, part 3: 25%, 6 s left" in said
+    assert "resampling [=====>              ]  25 %, 6 s left" in said
+    assert said.count("resampling, part 2 [") == 3
+    assert "resampling, part 3 [=====>              ]  25 %, 6 s left" in said
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,15 @@ def test_long_times_are_said_in_minutes(narrator, clock, capsys, seconds, said):
     progress = narrator.steps("resampling")
     clock[0] += seconds
     progress(1, 2)
-    assert f"resampling: 50%, {said} left" in capsys.readouterr().err
+    assert f"]  50 %, {said} left" in capsys.readouterr().err
+
+
+def test_a_line_of_progress_never_wraps():
+    for width in (terminal.WIDTH, 50, 20, 5):
+        for step, name in ((1, "x" * 200), (999, "évaluation des prédictions " * 9)):
+            line = terminal.progress_line(name, step, 1000, 100_000.0, width)
+            assert len(line) <= width
+    assert terminal.progress_line("x" * 200, 1, 1000, 100_000.0).endswith(" h 0 min left")
 
 
 def test_quiet_and_pipes_have_no_progress(clock, capsys):

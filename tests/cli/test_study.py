@@ -81,7 +81,8 @@ def test_progress_shows_the_time_that_all_of_it_will_take(capsys, monkeypatch) -
     progress = Narrator(quiet=False).whole()
     progress("figure 3", 0, 4)
     progress("figure 3", 1, 4)
-    assert "figure 3: 25%, 90 s left" in capsys.readouterr().err.replace("2 min", "90 s")
+    shown = capsys.readouterr().err.replace("2 min", "90 s")
+    assert "figure 3 [=====>              ]  25 %, 90 s left" in shown
 
 
 def test_a_page_to_rank_maps_is_written_instead_of_a_study(calipers, tmp_path) -> None:

@@ -358,3 +358,4 @@ def test_the_box_figure_shows_the_values_of_the_groups(cohort: cal.Cohort) -> No
     assert plain.points == (("x", "y", "z"),) * len(ev.models)
     assert len(plain.table().rows) == 3 * len(ev.models)
     assert svg(plain).count("<title>z: ") == len(ev.models)
+    assert "whiskers the range" in plain.note

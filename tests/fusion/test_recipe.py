@@ -31,6 +31,52 @@ def recipe(text: str) -> FusionRecipe:
     return FusionRecipe.from_toml(HEAD + text)
 
 
+def test_steps_in_words() -> None:
+    text = """
+        [[step]]
+        kind = "calibrate"
+        [[step]]
+        kind = "calibrate"
+        method = "none"
+        [[step]]
+        kind = "soft-nms"
+        method = "linear"
+        [[step]]
+        kind = "soft-nms"
+        skip_threshold = 0.0
+        pool = true
+        [[step]]
+        kind = "weighted-boxes-fusion"
+        skip_threshold = 0.02
+        [[step]]
+        kind = "non-maximum-weighted"
+        [[step]]
+        kind = "nms"
+        [[step]]
+        kind = "resize"
+        factor = 0.98
+        [[step]]
+        kind = "top-k"
+        k = 20
+        [[step]]
+        kind = "score-cut"
+        least = 0.3
+    """
+    assert str(recipe('[[step]]\nkind = "top-k"\nk = 1').steps[0]) == "the best box of every image"
+    assert list(map(str, recipe(text).steps)) == [
+        "isotonic calibration of scores, hits at an IoU of 0.5",
+        "no calibration",
+        "soft-NMS, linear at an IoU above 0.5, without scores below 0.001",
+        "soft-NMS, gaussian with sigma 0.5, all members together",
+        "weighted boxes fusion at an IoU above 0.5, without scores below 0.02, confidence avg",
+        "non-maximum weighted at an IoU above 0.5",
+        "NMS at an IoU above 0.5",
+        "sides times 0.98 where the score is above 0.0",
+        "the 20 best boxes of every image",
+        "scores of 0.3 or more",
+    ]
+
+
 def test_the_built_in_recipes_run() -> None:
     demo = cal.demo_cohort()
     assert recipes() == ("endocv2022", "nms", "nmw", "soft-nms", "wbf")
@@ -111,7 +157,14 @@ def test_suppression_alone_keeps_masks_and_columns() -> None:
     assert len(kept) == 1
     assert kept.masks is not None
     assert kept.masks.voxels.tolist() == [12]
-    assert cal.fuse(own, "wbf").models["wbf"].boxes.tolist() == [[2, 2, 6, 5]]
+    assert carry_out(own, FusionRecipe.load("nms")).notes == ()
+    fused = carry_out(own, FusionRecipe.load("wbf"))
+    assert fused.predictions.boxes.tolist() == [[2, 2, 6, 5]]
+    assert fused.notes[0].startswith("masks of all members are not fused, only their boxes")
+    silent = {"masks": np.zeros((0, 8, 8), np.uint8), "labels": [], "scores": []}
+    own = cal.Cohort.from_arrays(references, {"x": [masked], "y": [silent]}, classes=("a",))
+    notes = carry_out(own, FusionRecipe.load("wbf"), ["y"]).notes
+    assert not any("masks" in note for note in notes)
 
 
 def test_volumes_are_fused_too() -> None:

@@ -197,6 +197,75 @@ def test_extremes_of_places_give_the_same_bits(unit: float, place: float) -> Non
         assert_same_bits(members((offsets, label, boxes * unit + place, extent, score)))
 
 
+def assert_same_clusters(problem: Table, threshold: float) -> None:
+    answers = []
+    for name in ("numpy", "native"):
+        with route.forced(name), np.errstate(all="ignore"):
+            left = fusion.suppressed(members(problem), WEIGHTS, threshold)
+            fused = fusion.fused(members(problem), WEIGHTS, threshold, 0.0, "avg")
+        answers.append(bits(left) + bits(fused))
+    assert answers[0] == answers[1]
+
+
+def copies(dimensions: int) -> Table:
+    """Return jittered copies of objects whose sides differ by factors of up to 100, on six images.
+
+    On some images extents are not those of the corners, as a reader's product of width and height
+    may not be; on some there are many classes, so few boxes of each.
+    """
+    random = np.random.default_rng(dimensions)
+    n_images, n = 6, 120
+    image = np.repeat(np.arange(n_images), n)
+    low = random.random((n_images * n // 5, dimensions)) * 10
+    side = np.exp(random.normal(0, 1, low.shape))
+    copy = random.integers(0, n // 5, len(image)) + image * (n // 5)
+    low = low[copy] + random.normal(0, 0.1, (len(image), dimensions)) * side[copy]
+    side = side[copy] * np.exp(random.normal(0, 0.1, low.shape))
+    change = random.normal(0, np.array([0, 1e-15, 0.2])[image % 3])
+    label = random.integers(0, 1 + image % 2 * 5).astype(np.int32)
+    boxes = np.concatenate([low, low + side], axis=1)
+    offsets = np.arange(n_images + 1) * n
+    return offsets, label, boxes, np.prod(side, axis=1) * (1 + change), random.random(len(image))
+
+
+@pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
+@pytest.mark.parametrize("threshold", [0.0, 1e-7, 0.1, 0.33, 0.34, 0.5, 0.9])
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_the_index_of_boxes_forgets_no_pair(dimensions: int, threshold: float) -> None:
+    """Whether it goes by centres or, below an IoU of 1/3, by cores; in cells with many and few."""
+    assert_same_clusters(copies(dimensions), threshold)
+
+
+@pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
+@pytest.mark.parametrize("threshold", [0.2, 0.4, 0.5, 0.9])
+def test_boxes_that_meet_are_near_even_if_one_is_much_longer(threshold: float) -> None:
+    """Pairs that begin at the same place and differ in length as much as they may."""
+    random = np.random.default_rng(0)
+    low = np.repeat(random.random((30, 2)) * 20, 2, axis=0)
+    axis = np.repeat(random.integers(0, 2, 30), 2)
+    side = np.ones((60, 2))
+    side[np.arange(60), axis] = np.where(np.arange(60) % 2, 0.999 / threshold, 1.0)
+    boxes, score = np.concatenate([low, low + side], axis=1), random.random(60)
+    offsets, label = np.array([0, 60]), np.zeros(60, np.int32)
+    assert_same_clusters((offsets, label, boxes, np.prod(side, axis=1), score), threshold)
+
+
+@pytest.mark.usefixtures("kernel_route")
+def test_an_iou_at_the_threshold_is_not_above_it() -> None:
+    """Also where the threshold times the union is rounded to less than the intersection."""
+    sides = 1 + np.arange(1, 300) / 7
+    sides = sides[1 / sides**2 * sides**2 < 1][:3]
+    assert len(sides) == 3
+    offsets, label, score = np.array([0, 2]), np.zeros(2, np.int32), np.array([0.9, 0.8])
+    for side in sides:
+        boxes = np.array([[0, 0, 1, 1], [0, 0, side, side]])
+        pool = fusion.BoxPool(offsets, label, boxes, np.array([1, side**2]), score)
+        iou = 1 / side**2
+        for threshold, n_left in ((np.nextafter(iou, 0), 1), (iou, 2), (np.nextafter(iou, 1), 2)):
+            assert len(fusion.suppressed([pool], np.ones(1), float(threshold))) == n_left
+            assert len(fusion.fused([pool], np.ones(1), float(threshold), 0.0, "avg")) == n_left
+
+
 @pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
 def test_infinite_scores_are_suppressed_alike() -> None:
     offsets, label, boxes, extent, score = table(2)

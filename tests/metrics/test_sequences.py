@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
+from calipers.evaluation.tables import metrics_table
 from calipers.matching.matches import View
 from cases import MODEL, metric_of, values_of
 from random_cohorts import random_cohort
@@ -198,6 +199,10 @@ def test_the_presets_of_videos_state_latency_and_means_over_sequences() -> None:
     ev = cal.evaluate(cohort, "giana2021", ci=False)
     assert ev["latency@0.5"].value == 3.5
     assert ev["detected/sequence@0.5"].value == 0.5
+    notes = metrics_table(ev).notes
+    assert "latency@0.5 is in frames." in notes
+    assert ev.protocol.remark("latency@0.5") == "frames, lower is better"
+    assert ev.protocol.remark("AP@0.5:0.95") == ""
     mask = np.zeros((1, 20, 20), np.uint8)
     mask[0, :10, :10] = 1
     shapes, said = video("MH", "a")

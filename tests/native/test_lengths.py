@@ -30,7 +30,7 @@ ANY_LENGTH = {
 # Arguments that lead into other tables: labels, rows, images, ranks, kinds. Entries beyond those
 # tables are refused, and so are numbers that cannot be sorted.
 PLACES = {
-    "fused_boxes": (11,),
+    "fused_boxes": (17,),
     "decayed_scores": (4,),
     "overlapping": (1, 5),
     "ranks": (1, 2),

@@ -34,7 +34,7 @@ from calipers.cli.options import (
     verb,
     writing_options,
 )
-from calipers.errors import UsageError
+from calipers.errors import UsageError, one_of
 from calipers.results.files import check_file
 from calipers.show.terminal import Narrator, print_tables
 
@@ -111,7 +111,7 @@ FOLDS, ROUNDS = 5, 3
 @protocol_level_option
 @protocol_seed_option
 @jobs_option()
-@writing_options("FILE")
+@writing_options("FILE", forms="coco, csv, tsv or parquet")
 @reading_options
 @plan_option
 @output_options
@@ -128,6 +128,7 @@ def fuse(references: str, predictions: tuple[str, ...], output: str, **options: 
     """
     from calipers.fusion.recipe import FusionRecipe, tuned_name
     from calipers.io.read import read
+    from calipers.show.words import count_text
 
     files = named_files(predictions)
     recipe = FusionRecipe.load(options["recipe"])
@@ -138,7 +139,8 @@ def fuse(references: str, predictions: tuple[str, ...], output: str, **options: 
     target = _Target.of(output, options, (references, *files.values()))
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     cohort = read(references, files, **reading_arguments(options))
-    narrator.say(f"{len(files)} members on {cohort.n_images} images; recipe {recipe.name}")
+    of, on = count_text("member", len(files)), count_text("image", cohort.n_images)
+    narrator.say(f"{of} on {on}; recipe {recipe.name}")
     if options["plan"]:
         _print_plan(cohort, recipe, protocol, options)
         return
@@ -164,6 +166,13 @@ class _Target:
         """Return the target; a bad one is refused before any work is done."""
         from calipers.io.write import written_format
 
+        form = options["to"]
+        if form in ("yolo", "voc"):
+            raise UsageError(
+                f"--to {form} is no single file: use {', '.join(SUFFIXES)}, and calipers convert"
+            )
+        if form is not None:
+            one_of("--to", form, tuple(SUFFIXES))
         others = [options[key] for key in ("groups", "protocol") if options[key]]
         if os.path.exists(options["recipe"]):
             others.append(options["recipe"])
@@ -178,10 +187,7 @@ class _Target:
                 )
             return cls(path, written_format(path, options["to"]), True)
         check_output(output, options["force"], (*inputs, *others))
-        form = options["to"] or "coco"
-        if form not in SUFFIXES:
-            raise UsageError(f"--to {form} is no single file: use {', '.join(SUFFIXES)}")
-        return cls(path, form, False)
+        return cls(path, form or "coco", False)
 
     @property
     def predictions(self) -> Path:

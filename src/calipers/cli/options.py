@@ -251,13 +251,15 @@ def metrics_option(
     return click.option("--metrics", metavar="A,B,...", help=help)
 
 
-def writing_options(target: str) -> Callable[[F], F]:
+def writing_options(
+    target: str, forms: str = "coco, csv, tsv, parquet, yolo or voc"
+) -> Callable[[F], F]:
     """Add the options that say how objects are written to ``target``."""
     options = (
         click.option(
             "--to",
             metavar="NAME",
-            help=f"coco, csv, tsv, parquet, yolo or voc. Default: by the suffix of {target}.",
+            help=f"{forms}. Default: by the suffix of {target}.",
         ),
         click.option(
             "--to-box-format",

@@ -39,6 +39,7 @@ from calipers.results.comparison import (
 )
 from calipers.results.estimate import Estimate
 from calipers.show.figures import (
+    FEWEST_FOR_TAILS,
     Axis,
     Blob,
     BoxDots,
@@ -442,6 +443,9 @@ def groups_box(
     if crossed:
         title = f"{names[0]}, {title}"
     label = names[0] if len(names) == 1 else "value"
+    whiskers = "5 % and 95 % (of fewer than 20 the range)"
+    if len(group_names) < FEWEST_FOR_TAILS:
+        whiskers = "the range"
     return BoxDots(
         title,
         _axis(label),
@@ -450,8 +454,8 @@ def groups_box(
         slots=tuple(slots),
         points=(group_names,) * len(averages),
         note=(
-            f"A dot is one of {n_groups}; boxes are quartiles, whiskers 5 % and 95 %, of the "
-            "values of the groups, whose own uncertainty is not shown."
+            f"A dot is one of {n_groups}; boxes are quartiles, whiskers {whiskers}, of the values "
+            "of the groups, whose own uncertainty is not shown."
         ),
     )
 
@@ -609,9 +613,8 @@ def _side_by_side(
     what: str = "class",
 ) -> Forest | HeatMap:
     """Return a forest plot, or a heat map if there are too many models for it."""
-    label = metric
-    if metric in evaluation.protocol.lower_is_better:
-        label += " (lower is better)"
+    remark = evaluation.protocol.remark(metric)
+    label = f"{metric} ({remark})" if remark else metric
     omitted = f"{among}." if among else ""
     if not _is_heat_map(evaluation, metric):
         note = f"{at_level(evaluation)} {omitted}".strip()

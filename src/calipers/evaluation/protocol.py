@@ -175,6 +175,22 @@ class Protocol:
         return frozenset(names)
 
     @cached_property
+    def units(self) -> dict[str, str]:
+        """The units of the metrics whose values are no shares, by their names."""
+        units: dict[str, str] = {}
+        for metric in self.compile():
+            units.update(metric.facts.units)
+        return units
+
+    def remark(self, metric: str) -> str:
+        """Return how to read the values of a metric, such as "frames, lower is better"; nothing if
+        it is a share of which more is better.
+        """
+        unit = self.units.get(metric, "")
+        direction = "lower is better" if metric in self.lower_is_better else ""
+        return ", ".join(filter(None, (unit, direction)))
+
+    @cached_property
     def whole(self) -> frozenset[str]:
         """The names of the metrics whose values are whole numbers."""
         return frozenset().union(*(metric.facts.whole for metric in self.compile()))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
+from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
 from calipers.results.comparison import ColumnAverage, ColumnSummary, GroupedRows, GroupSummary
 from calipers.results.estimate import Estimate
@@ -167,7 +168,7 @@ def classes_table(evaluation: Evaluation, metric: str) -> Table:
     return Table(
         ("class", *evaluation.models, "references"),
         tuple(rows),
-        title=f"{metric} per class{_direction(lower)}",
+        title=f"{metric} per class{_remark(evaluation, metric)}",
         notes=tuple(filter(None, [speaks_for(evaluation.statistics, every)])),
         kinds=_kinds(len(evaluation.models), 1),
         best=frozenset(best),
@@ -196,7 +197,7 @@ def groups_table(
     return Table(
         ("group", *evaluation.models, *numbers),
         tuple(rows),
-        title=f"{metric}{of} {grouping.title}{_direction(lower)}",
+        title=f"{metric}{of} {grouping.title}{_remark(evaluation, metric)}",
         notes=tuple(filter(None, [speaks_for(evaluation.statistics, every)])),
         summary=_summary_rows(summaries, len(numbers)),
         kinds=_kinds(len(evaluation.models), len(numbers)),
@@ -314,8 +315,9 @@ def _best(row: int, estimates: Sequence[Estimate], *, lower: bool) -> set[tuple[
     return {(row, c + 1) for c, is_best in enumerate(stars) if is_best}
 
 
-def _direction(lower: bool) -> str:
-    return " (lower is better)" if lower else ""
+def _remark(evaluation: Evaluation, metric: str) -> str:
+    remark = evaluation.protocol.remark(metric)
+    return f" ({remark})" if remark else ""
 
 
 def _pooled_title(evaluation: Evaluation) -> str:
@@ -338,13 +340,19 @@ def _notes(
     evaluation: Evaluation, metrics: Sequence[str], n_note: str, every: Sequence[Estimate]
 ) -> tuple[str, ...]:
     """Return what stands below pooled estimates: n, what is better, the intervals."""
-    lower = evaluation.protocol.lower_is_better
-    exceptions = [metric for metric in metrics if metric in lower]
+    spread = speaks_for(evaluation.statistics, every)
+    return tuple(filter(None, (n_note, *reading_notes(evaluation.protocol, metrics), spread)))
+
+
+def reading_notes(protocol: Protocol, metrics: Sequence[str]) -> tuple[str, str]:
+    """Return of which metrics less is better, and which have a unit."""
+    exceptions = [metric for metric in metrics if metric in protocol.lower_is_better]
     direction = "Higher is better."
     if exceptions:
         direction = f"Higher is better, except for {', '.join(exceptions)}."
-    sentences = (n_note, direction, speaks_for(evaluation.statistics, every))
-    return tuple(filter(None, sentences))
+    units = protocol.units
+    phrases = [f"{metric} is in {units[metric]}" for metric in metrics if metric in units]
+    return direction, f"{'; '.join(phrases)}." if phrases else ""
 
 
 def _behind(estimate: Estimate) -> dict[str, int]:

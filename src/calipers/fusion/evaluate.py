@@ -20,8 +20,12 @@ from calipers.errors import UsageError
 from calipers.evaluation.compare import chosen_metrics
 from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.protocol import Protocol
+from calipers.evaluation.result import Evaluation
+from calipers.evaluation.warnings import interval_warnings
 from calipers.fusion.fuse import Fusion, carry_out
 from calipers.fusion.result import FusionEvaluation
+from calipers.results.comparison import Comparison
+from calipers.results.estimate import Row
 
 
 def evaluate_fusion(
@@ -69,9 +73,26 @@ def evaluate_fusion(
         rows=tuple(rows),
         differences=comparison,
         without=without,
-        warnings=(*evaluation.warnings, *comparison.warnings),
+        warnings=told_warnings(evaluation, comparison, rows),
         evaluation=evaluation,
     )
+
+
+def told_warnings(
+    evaluation: Evaluation, comparison: Comparison, rows: Sequence[Row]
+) -> tuple[str, ...]:
+    """Return what must be known about the rows that are shown, and about their models; further
+    models and rows only serve as a comparison.
+    """
+    models = {row.model for row in rows}
+    others = tuple(f"{model}:" for model in evaluation.models if model not in models)
+    # Numbers of rows would be those of rows that nobody sees.
+    of_all_rows = set(interval_warnings(evaluation.rows, ci=True))
+    warnings = []
+    for warning in (*evaluation.warnings, *comparison.warnings):
+        if warning not in of_all_rows and not warning.startswith(others):
+            warnings.append(warning)
+    return tuple(dict.fromkeys((*warnings, *interval_warnings(rows, ci=True))))
 
 
 def _names_without(members: Sequence[str], names: Sequence[str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from calipers.errors import UsageError
 from calipers.evaluation import figures as of_evaluation
@@ -18,6 +19,8 @@ from calipers.results.comparison import Difference
 from calipers.results.estimate import Estimate, Row
 from calipers.show.figures import Axis, Curves, Figure, Forest, ForestRow, Mark
 from calipers.show.words import count_text, join, level_text, plural, short_name, two_decimals, why
+
+MOST_BANDS = 4  # curves whose bands can still be told apart
 
 
 def ensemble(result: FusionDocument, *, metric: str | None = None) -> Forest:
@@ -58,7 +61,20 @@ def precision_recall(result: FusionDocument) -> Curves:
     """Return precision against recall of members and ensemble."""
     evaluation = _evaluation(result)
     models = list(dict.fromkeys(row.model for row in evaluation.rows))
-    return of_evaluation.precision_recall(evaluation.evaluation, models=models)
+    curves = of_evaluation.precision_recall(evaluation.evaluation, models=models)
+    # The ensemble is what the figure is about: it has the first colour and a whole line. The bands
+    # of many members would hide each other.
+    lines, slot, many = [], 1, len(models) > MOST_BANDS
+    for line in curves.lines:
+        if line.name == evaluation.ensemble:
+            lines.append(replace(line, slot=0))
+            continue
+        band = (None, None) if many else (line.low, line.high)
+        lines.append(replace(line, slot=slot, low=band[0], high=band[1]))
+        slot += 1
+    has_band = many and curves.lines[0].low is not None
+    note = f"The band is that of the ensemble. {curves.note}" if has_band else curves.note
+    return replace(curves, lines=tuple(lines), note=note)
 
 
 def tuning(result: FusionTuning) -> Forest:

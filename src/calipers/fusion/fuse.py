@@ -138,6 +138,7 @@ def carry_out(cohort: Cohort, recipe: FusionRecipe, members: Sequence[str] | Non
         )
     predictions = _predictions(kernels.best_first(bench.pools[0]), tables, moved=recipe.moves)
     notes += _notes_on_curves(recipe)
+    notes += _notes_on_masks(names, tables, recipe)
     return Fusion(recipe, accounts, predictions, tuple(counts), tuple(notes))
 
 
@@ -237,6 +238,25 @@ def _notes_on_curves(recipe: FusionRecipe) -> list[str]:
     return notes
 
 
+def _notes_on_masks(
+    names: Sequence[str], tables: Sequence[Predictions], recipe: FusionRecipe
+) -> list[str]:
+    """Return whose masks are lost because boxes move."""
+    owners, silent = [], 0
+    for name, table in zip(names, tables):
+        silent += not len(table)
+        if len(table) and table.masks is not None:
+            owners.append(name)
+    if not owners or not recipe.moves:
+        return []
+    has_all = len(owners) + silent == len(names) > 1
+    whose = "all members" if has_all else ", ".join(map(repr, owners))
+    return [
+        f"masks of {whose} are not fused, only their boxes: recipe {recipe.name!r} moves boxes; "
+        "one that only chooses, such as nms, keeps masks"
+    ]
+
+
 def chosen_members(
     cohort: Cohort, recipe: FusionRecipe, members: Sequence[str] | None
 ) -> tuple[str, ...]:
@@ -293,7 +313,12 @@ def _file_of(cohort: Cohort, name: str) -> str:
 
 def _has_class(table: Predictions, n_classes: int) -> Flags:
     """Return (n_classes,) of which classes a member has boxes."""
-    return np.bincount(table.label, minlength=n_classes) > 0
+    label = table.label
+    if not len(label) or label.min() < label.max():
+        return np.bincount(label, minlength=n_classes) > 0
+    one = np.zeros(n_classes, np.bool_)
+    one[label[0]] = True  # the usual case, in which counting takes longer
+    return one
 
 
 def _check_common(
@@ -422,7 +447,8 @@ def _predictions(pool: BoxPool, tables: Sequence[Predictions], *, moved: bool) -
 def _is_boxes_alone(table: Predictions) -> bool:
     """Return whether a table says nothing but what a pool holds."""
     has_more = table.masks is not None or table.points is not None or bool(table.facts)
-    return not has_more and np.array_equal(table.area, table.extent)
+    has_area = table.area is not table.extent and not np.array_equal(table.area, table.extent)
+    return not has_more and not has_area
 
 
 def _table(pool: BoxPool, *, scored: bool) -> Predictions:

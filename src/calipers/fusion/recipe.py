@@ -176,6 +176,19 @@ class RecipeDocument(Struct, frozen=True, forbid_unknown_fields=True):
     provenance: dict[str, str | int | float | bool] = {}
 
 
+# What a step does, for readers who have not seen its file.
+IN_WORDS = {
+    "nms": "NMS at an IoU above {iou_threshold}",
+    "soft-nms": "soft-NMS, gaussian with sigma {sigma}",
+    "non-maximum-weighted": "non-maximum weighted at an IoU above {iou_threshold}",
+    "weighted-boxes-fusion": "weighted boxes fusion at an IoU above {iou_threshold}",
+    "resize": "sides times {factor} where the score is above {score_above}",
+    "top-k": "the {k} best boxes of every image",
+    "score-cut": "scores of {least} or more",
+    "calibrate": "{method} calibration of scores, hits at an IoU of {iou_threshold}",
+}
+
+
 @dataclass(frozen=True)
 class RecipeStep:
     """One step with all of its options, and the values that a search may give them."""
@@ -207,8 +220,18 @@ class RecipeStep:
         return {"kind": self.kind, **options}
 
     def __str__(self) -> str:
-        plain = [(key, value) for key, value in self.options.items() if key != "curves"]
-        return f"{self.kind}({', '.join(f'{key}={value}' for key, value in plain)})"
+        words = IN_WORDS[self.kind].format(**self.options)
+        if self.kind == "calibrate" and not self.needs_curves:
+            words = "no calibration"
+        if self.options.get("k") == 1:
+            words = "the best box of every image"
+        if self.options.get("method") == "linear":
+            words = "soft-NMS, linear at an IoU above {iou_threshold}".format(**self.options)
+        if self.options.get("skip_threshold"):
+            words += f", without scores below {self.options['skip_threshold']}"
+        if "confidence" in self.options:
+            words += f", confidence {self.options['confidence']}"
+        return words + (", all members together" if self.options.get("pool") else "")
 
 
 @dataclass(frozen=True)

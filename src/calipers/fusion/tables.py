@@ -6,6 +6,7 @@ A `FusionDocument` comes in, `show.table.Table` goes out; the command line and n
 
 from __future__ import annotations
 
+from calipers.evaluation.tables import reading_notes
 from calipers.fusion.result import (
     AS_GIVEN,
     HELD_OUT,
@@ -73,7 +74,7 @@ def values_table(evaluation: FusionEvaluation) -> Table:
         ("metric", "model", "value", f"{evaluation.ensemble} − model", _p_column(evaluation)),
         tuple(rows),
         title="Members and ensemble",
-        notes=(_note(evaluation),),
+        notes=tuple(filter(None, (_note(evaluation), *_reading(evaluation)))),
         name="table-ensemble",
         kinds=("name", "name", "value", "signed", "p"),
     )
@@ -160,6 +161,14 @@ def _tested(row: Difference) -> TableRow:
 
 def _p_column(evaluation: FusionEvaluation) -> str:
     return P_COLUMNS[evaluation.differences.correction]
+
+
+def _reading(evaluation: FusionEvaluation) -> tuple[str, str]:
+    """Return of which metrics less is better, and which have a unit; mostly neither."""
+    protocol = evaluation.evaluation.protocol
+    if any(protocol.remark(metric) for metric in evaluation.metrics):
+        return reading_notes(protocol, evaluation.metrics)
+    return "", ""
 
 
 def _note(evaluation: FusionEvaluation) -> str:

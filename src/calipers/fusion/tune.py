@@ -38,6 +38,7 @@ from calipers.evaluation.collect import collect, jobs_of, units_for, with_areas
 from calipers.evaluation.compare import chosen_metrics
 from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.protocol import Protocol
+from calipers.fusion.evaluate import told_warnings
 from calipers.fusion.fuse import carry_out, chosen_members, fit_calibration
 from calipers.fusion.recipe import FusionRecipe, tuned_name
 from calipers.fusion.result import AS_GIVEN, HELD_OUT, SAME_IMAGES, FusionTuning, TunedParameter
@@ -294,6 +295,7 @@ class _NestedSearch:
         evaluation = evaluate(replace(self.cohort, models=models), self.protocol)
         comparison = evaluation.compare(HELD_OUT, AS_GIVEN, metrics=[self.metric])
         rows = {row.model: row for row in evaluation.rows if row.label is None}
+        pooled = tuple(rows[model] for model in models)
         columns = list(zip(*points))
         parameters = []
         for parameter, column in zip(self.parameters, columns):
@@ -315,9 +317,9 @@ class _NestedSearch:
             n_images=self.cohort.n_images,
             n_trials=len(self.journal.values),
             parameters=tuple(parameters),
-            rows=tuple(rows[model] for model in models),
+            rows=pooled,
             gain=comparison.rows[0],
-            warnings=tuple(dict.fromkeys((*evaluation.warnings, *comparison.warnings))),
+            warnings=told_warnings(evaluation, comparison, pooled),
         )
         return replace(result, recipe=_with_provenance(tuned, result))
 

@@ -7,17 +7,19 @@ better or worse only where a test, corrected together with all others, says so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from calipers.fusion.result import FusionDocument, FusionEvaluation, FusionTuning
 from calipers.results.comparison import Difference
+from calipers.results.estimate import Estimate
 from calipers.show.words import (
     count_text,
-    estimate_text,
     interval_text,
     join,
     level_text,
     number_text,
+    reason_text,
     short_name,
 )
 
@@ -67,13 +69,22 @@ def _of_evaluation(evaluation: FusionEvaluation, *, on_new_images: bool) -> list
             if (row.model, row.metric) == (evaluation.ensemble, metric)
         )
         members = {d.model_b: d for d in evaluation.members if d.metric == metric}
-        value = estimate_text(row.estimate)
         where = " on images that the tuning has not seen" if on_new_images else ""
+        unit = evaluation.evaluation.protocol.units.get(metric, "")
+        value = _value_text(row.estimate, unit)
         lines.append(f"{metric} of {name} is {value}{where}; {_verdicts(members)}.")
         if evaluation.without:
             each = {member: evaluation.contribution(member, metric) for member in members}
             lines.append(_contributions(metric, each))
     return lines
+
+
+def _value_text(estimate: Estimate, unit: str) -> str:
+    """Return a value with its unit and interval; marks belong to tables, which explain them."""
+    if math.isnan(estimate.value):
+        return reason_text(estimate.reason)
+    interval = interval_text(estimate.low, estimate.high)
+    return " ".join(filter(None, (number_text(estimate.value), unit, interval)))
 
 
 def _verdicts(rows: Mapping[str, Difference]) -> str:

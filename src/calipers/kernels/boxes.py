@@ -692,8 +692,10 @@ def falling_exp(x: F64) -> F64:
 
 def best_first(pool: BoxPool) -> BoxPool:
     """Return the boxes of every image from the best score on, equal ones in their order."""
-    rises = np.flatnonzero(pool.score[1:] > pool.score[:-1]) + 1
-    if np.isin(rises, pool.offsets).all():
+    rises = np.zeros(len(pool) + 1, np.bool_)
+    np.greater(pool.score[1:], pool.score[:-1], out=rises[1:-1])
+    rises[pool.offsets] = False  # another image begins there
+    if not rises.any():
         return pool  # as the compiled kernels leave them
     return pool.take(np.lexsort((-pool.score, ragged.owners(pool.offsets))), pool.offsets)
 

@@ -217,26 +217,26 @@ def fused_boxes(
     """Twin of `boxes.suppressed`, `boxes.merged_about_best` and `boxes.fused`: the columns of what
     they leave, the last of them the place of a box in the pools one below the other.
     """
-    width = pools[0].boxes.shape[1]
+    n_images, width = len(pools[0].offsets) - 1, pools[0].boxes.shape[1]
     columns: list[Array] = []
     for pool in pools:
-        side = _side((pool.offsets, pool.label, pool.boxes, pool.extent))
-        columns += (*side, _f64(pool.score))
-    count, label, *numbers, row = native.fused_boxes(
+        columns += (*_side((pool.offsets, pool.label, pool.boxes, pool.extent)), _f64(pool.score))
+    # There is room for all boxes: memory that nothing is written to costs nothing.
+    n = sum(map(len, pools))
+    count, label, row = np.empty(n_images, np.int64), np.empty(n, np.int32), np.empty(n, np.int64)
+    boxes, extent, score = np.empty((n, width)), np.empty(n), np.empty(n)
+    n_left = native.fused_boxes(
         _f64(factors),
         np.array([threshold, skip_threshold]),
-        FUSION_METHODS.index(method),
-        CONFIDENCES.index(confidence),
-        int(overflow),
-        width // 2,
-        threads(),
+        *(FUSION_METHODS.index(method), CONFIDENCES.index(confidence), int(overflow)),
+        *(width // 2, threads()),
+        *(count, label, boxes, extent, score, row),
         *columns,
     )
-    offsets = np.zeros(len(pools[0].offsets), np.int64)
-    np.cumsum(_from(count, np.int64), out=offsets[1:])
-    boxes, extent, score = (_from(column, np.float64) for column in numbers)
-    boxes = boxes.reshape(-1, width)
-    return offsets, _from(label, np.int32), boxes, extent, score, _from(row, np.int64)
+    offsets = np.zeros(n_images + 1, np.int64)
+    np.cumsum(count, out=offsets[1:])
+    left = slice(0, n_left)
+    return offsets, label[left], boxes[left], extent[left], score[left], row[left]
 
 
 def decayed_scores(native: ModuleType, pool: BoxPool, threshold: float, sigma: float | None) -> F64:

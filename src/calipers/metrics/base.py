@@ -163,6 +163,8 @@ class Facts:
     # asked for without a threshold, it is the mean over all thresholds of the protocol
     over_thresholds: bool = False
     whole: frozenset[str] = frozenset()  # names whose values are whole numbers
+    # units of the names whose values are no shares: "frames", "false alarms per minute"
+    units: Mapping[str, str] = field(default_factory=dict)
     page: str = ""  # of the documentation, such as "explanation/froc.md"
 
     def lower_is_better(self, name: str) -> bool:

@@ -432,8 +432,11 @@ class DetectionLatency(SequenceMetric):
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
+        units = {}
         for output in self.outputs:
             check_choice(output, "unit", UNITS)
+            units[output.name] = str(output.options.get("unit", UNITS[0]))
+        self.facts = replace(self.facts, units=units)
 
     def needs_rate(self, output: Output) -> bool:
         """Return whether it is about seconds."""
@@ -493,6 +496,10 @@ class AlarmsPerMinute(SequenceMetric):
         citations=CITATIONS,
         page=PAGE,
     )
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        super().__init__(plans)
+        self.facts = replace(self.facts, units=dict.fromkeys(self.names, "alarms per minute"))
 
     def needs_rate(self, output: Output) -> bool:
         """Return that it is about minutes."""

@@ -455,7 +455,9 @@ def _single_model(evaluation: Evaluation, after_others: bool) -> list[str]:
     for metric in evaluation.headline[: 3 if after_others else 4]:
         e = evaluation.get(metric)
         if e.value == e.value:
-            phrases.append(f"{metric} {e.value:.2f}{_interval(e, span_text)}")
+            unit = evaluation.protocol.units.get(metric, "")
+            value = f"{e.value:.2f} {unit}".strip()
+            phrases.append(f"{metric} {value}{_interval(e, span_text)}")
     return [f"{join(phrases)}."] if phrases else []
 
 

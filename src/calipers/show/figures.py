@@ -247,9 +247,22 @@ class Blob(Figure):
         return Table(("model", "rank", f"share of {self.of}"), tuple(rows))
 
 
+FEWEST_FOR_TAILS = 20  # values of which 5 % are at least one
+
+
+def box_ends(sample: F64) -> tuple[float, float, float, float, float]:
+    """Return where the parts of a box plot are: lower whisker, quartile, median, quartile, upper
+    whisker. Whiskers are the quantiles of 5 % and 95 %; of fewer than 20 values they are the
+    smallest and the largest, because a dot beyond them would look like an error.
+    """
+    tail = 0.05 if len(sample) >= FEWEST_FOR_TAILS else 0.0
+    low, first, median, third, high = np.quantile(sample, (tail, 0.25, 0.5, 0.75, 1 - tail))
+    return float(low), float(first), float(median), float(third), float(high)
+
+
 @dataclass(frozen=True, slots=True)
 class BoxDots(Figure):
-    """Samples as a box (quartiles), whiskers (5 % and 95 %) and, if they are few, their dots."""
+    """Samples as a box (quartiles), whiskers (see `box_ends`) and, if they are few, their dots."""
 
     y: Axis
     names: tuple[str, ...]

@@ -9,6 +9,7 @@ can control the terminal. Tables go to stdout; notes, warnings and progress to s
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -219,7 +220,8 @@ def _shown(cell: CellText, kind: Kind) -> str:
 
 PATIENCE = 1.0  # seconds before progress is worth showing
 SHOWN = 12
-WIDTH = 60  # columns of a line of progress
+WIDTH = 76  # columns of a line of progress
+BAR = 20  # of them, for the bar
 
 
 class Narrator:
@@ -290,10 +292,21 @@ class Narrator:
         if not self.live or (time.monotonic() - self.began < PATIENCE and not self.visible):
             return
         self.visible = step < total
-        seconds_left = elapsed / step * (total - step)
-        remaining = duration_text(seconds_left)
-        line = f"  {name}: {step / total:.0%}, {remaining} left" if self.visible else ""
-        click.echo("\r" + line.ljust(WIDTH) + ("" if self.visible else "\r"), err=True, nl=False)
+        width = min(WIDTH, shutil.get_terminal_size().columns - 1)  # a line that wraps would stay
+        line = progress_line(name, step, total, elapsed, width) if self.visible else ""
+        click.echo("\r" + line.ljust(width) + ("" if self.visible else "\r"), err=True, nl=False)
+
+
+def progress_line(name: str, step: int, total: int, elapsed: float, width: int = WIDTH) -> str:
+    """Return a bar, a percentage and the time left; with signs that every terminal has."""
+    n_full = BAR * step // total
+    bar = "=" * n_full + ">" * (n_full < BAR)
+    remaining = duration_text(elapsed / step * (total - step))
+    numbers = f"[{bar:<{BAR}}] {step * 100 // total:3d} %, {remaining} left"
+    room = width - len(numbers) - 3
+    if room < 4:
+        return numbers[:width]
+    return f"  {short_name(name, room, room // 3)} {numbers}"
 
 
 def duration_text(seconds: float) -> str:

@@ -251,6 +251,22 @@ def test_a_box_spans_the_quartiles() -> None:
         [pixel_of(root, v, "0.2", "0.8", "y") for v in (0.75, 0.25)], abs=0.2
     )
     assert not having(root, "fig-dots")  # too many
+    assert f.box_ends(np.linspace(0, 1, 101)) == pytest.approx((0.05, 0.25, 0.5, 0.75, 0.95))
+
+
+def test_no_dot_of_a_few_lies_beyond_the_whiskers() -> None:
+    few, other = np.array([0.1, 0.5, 0.6, 0.9]), np.array([0.2, np.nan, 0.4, 0.5])
+    words = ("w", "x", "y", "z")
+    root = tree(f.BoxDots("t", Y, ("a", "b"), (few, other), points=(words, words)))
+    assert f.box_ends(few)[::4] == (0.1, 0.9)
+    pieces = having(root, "fig-whisker")[0].get("d", "").split("M")[1:]
+    heights = np.concatenate([points(f"M{piece}")[:, 1] for piece in pieces])
+    ends = [pixel_of(root, v, "0.2", "0.8", "y") for v in (0.9, 0.1)]
+    assert [heights.min(), heights.max()] == pytest.approx(ends, abs=0.2)
+    # n is told where it is not that of the names of the dots.
+    texts = ["".join(element.itertext()) for element in root.iter() if element.text]
+    assert "a" in texts
+    assert "b (n\xa0=\xa03)" in texts
 
 
 def test_areas_of_blobs_are_shares() -> None:

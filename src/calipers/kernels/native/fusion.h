@@ -23,24 +23,16 @@ struct FusionProblem {
     double skip_threshold;  // boxes with a score below it are left out, before scores are multiplied
 };
 
-// A box while its image is fused, and what fusion leaves.
-template <int D>
-struct FusedBox {
-    double corners[2 * D], extent, score;
-    int32_t label, member;
-    int64_t row;  // in the tables of all members, one below the other
+// Room for what fusion leaves, as columns, best boxes of an image first. There may be as many boxes as all members have.
+struct FusedColumns {
+    Span<int64_t> count;  // per image
+    Span<int32_t> label;
+    Span<double> corners, extent, score;
+    Span<int64_t> row;  // in the tables of all members, one below the other
+    int64_t n = 0;      // boxes that were written
 };
 
-// What is left on some images, in the order of the leaders.
-template <int D>
-struct FusedImages {
-    std::vector<int64_t> count;  // per image
-    std::vector<FusedBox<D>> boxes;
-};
-
-// One entry per task of images; D is 2 or 3.
-template <int D>
-std::vector<FusedImages<D>> fused_boxes(const FusionProblem& p, int threads);
+void fused_boxes(const FusionProblem& p, int dimensions, FusedColumns& columns, int threads);
 
 // The scores that soft-NMS gives; with a sigma above 0 they fall by a gaussian, else linearly above the threshold.
 struct DecayProblem {

@@ -74,7 +74,7 @@ inline bool fit(const Side& boxes, Span<const double> score, int64_t dimensions,
     return (dimensions == 2 || dimensions == 3) && fit(boxes, dimensions, 0) && score.size == boxes.label.size && !nan;
 }
 
-inline bool fit(const FusionProblem& p, int64_t dimensions) {
+inline bool fit(const FusionProblem& p, const FusedColumns& c, int64_t dimensions) {
     int64_t n = 0;
     for (size_t m = 0; m < p.members.size(); ++m) {
         const Member& member = p.members[m];
@@ -84,7 +84,8 @@ inline bool fit(const FusionProblem& p, int64_t dimensions) {
         n += member.score.size;
     }
     return n <= std::numeric_limits<int32_t>::max() && p.method >= 0 && p.method < N_FUSION_METHODS && p.confidence >= 0 &&
-           p.confidence < N_CONFIDENCES;
+           p.confidence < N_CONFIDENCES && c.count.size == p.members[0].boxes.offsets.size - 1 && c.label.size == n &&
+           c.corners.size == n * 2 * dimensions && c.extent.size == n && c.score.size == n && c.row.size == n;
 }
 
 // Pairs in the order of their predictions, each with a reference of the same image; the offsets are known to cover.

@@ -380,34 +380,15 @@ PyObject* py_coco_records(PyObject*, PyObject* args) {
     return Py_BuildValue("(LL)", static_cast<long long>(scan.n), static_cast<long long>(scan.at));
 }
 
-// What fusion leaves, as columns: boxes per image, label, corners, extent, score, row.
-template <int D>
-PyObject* fused_columns(const FusionProblem& p, int threads) {
-    std::vector<FusedImages<D>> parts;
-    unlocked([&] { parts = fused_boxes<D>(p, threads); });
-    const auto column = [&](auto first, int64_t width) {  // the entries of every box from first(box) on
-        using T = std::remove_const_t<std::remove_pointer_t<decltype(first(parts[0].boxes[0]))>>;
-        size_t n = 0;
-        for (const auto& part : parts) n += part.boxes.size();
-        return filled<T>(n * width, [&](T* to) {
-            for (const auto& part : parts)
-                for (const FusedBox<D>& box : part.boxes) to = std::copy_n(first(box), width, to);
-        });
-    };
-    return Py_BuildValue("(NNNNNN)", joined<int64_t>(parts, [](const FusedImages<D>& f) -> auto& { return f.count; }),
-                         column([](const FusedBox<D>& box) { return &box.label; }, 1),
-                         column([](const FusedBox<D>& box) { return &box.corners[0]; }, 2 * D),
-                         column([](const FusedBox<D>& box) { return &box.extent; }, 1),
-                         column([](const FusedBox<D>& box) { return &box.score; }, 1),
-                         column([](const FusedBox<D>& box) { return &box.row; }, 1));
-}
-
 PyObject* py_fused_boxes(PyObject*, PyObject* args) {
     Arguments arguments(args);
     FusionProblem p;
+    FusedColumns c;
     Span<const double> thresholds;
     int64_t dimensions, threads;
-    if (!arguments.all(p.factors, thresholds, p.method, p.confidence, p.overflow, dimensions, threads)) return nullptr;
+    if (!arguments.all(p.factors, thresholds, p.method, p.confidence, p.overflow, dimensions, threads, c.count, c.label,
+                       c.corners, c.extent, c.score, c.row))
+        return nullptr;
     require(thresholds.size == 2 && p.factors.size > 0);
     p.iou_threshold = thresholds[0];
     p.skip_threshold = thresholds[1];
@@ -415,8 +396,9 @@ PyObject* py_fused_boxes(PyObject*, PyObject* args) {
     p.members.resize(p.factors.size);
     for (Member& m : p.members)
         if (!arguments.all(m.boxes.offsets, m.boxes.label, m.boxes.boxes, m.boxes.extent, m.score)) return nullptr;
-    require(fit(p, dimensions));
-    return dimensions == 3 ? fused_columns<3>(p, static_cast<int>(threads)) : fused_columns<2>(p, static_cast<int>(threads));
+    require(fit(p, c, dimensions));
+    unlocked([&] { fused_boxes(p, static_cast<int>(dimensions), c, static_cast<int>(threads)); });
+    return PyLong_FromLongLong(c.n);
 }
 
 PyObject* py_decayed_scores(PyObject*, PyObject* args) {

@@ -45,6 +45,7 @@ from calipers.show.figures import (
     Mark,
     Overlay,
     Scatter,
+    box_ends,
     ends_of,
     slots_of,
     style,
@@ -79,7 +80,6 @@ N_LENGTH = 14  # characters of "12 / 42", or of "references"
 ROOM_FOR_VALUES = 300.0  # points of the axes that leave room for numbers beside them
 FEW = 200  # samples that are shown as dots
 MOST_NAMES = 60  # more names beside points than these would be a carpet
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 # The layout is computed when the figure is saved, later than the size of texts is chosen.
 SHARE_OF_CELLS = 0.45  # of the width before the layout, which names and colour bar will share
 LEVELS = 7
@@ -376,9 +376,7 @@ def draw_blob(figure: Blob, ax: Axes) -> Legend:
 
 
 def draw_box_dots(figure: BoxDots, ax: Axes) -> Legend:
-    """Draw quartiles as a box, 5 and 95 % as whiskers, and the samples themselves where they are
-    few.
-    """
+    """Draw quartiles as a box, whiskers, and the samples themselves where they are few."""
     slots = slots_of(figure, len(figure.names))
     empty = True
     for k, (slot, values) in enumerate(zip(slots, figure.samples)):
@@ -399,7 +397,7 @@ def draw_box_dots(figure: BoxDots, ax: Axes) -> Legend:
 
 def _draw_box(ax: Axes, place: int, shade: str, sample: F64) -> None:
     """Draw one box by hand: matplotlib's own loads pyplot, and with it a window system."""
-    least, low, median, high, most = np.quantile(sample, QUANTILES).tolist()
+    least, low, median, high, most = box_ends(sample)
     box: Any = {"facecolor": to_rgba(shade, 0.12), "edgecolor": shade, "label": "_box"}
     ax.add_patch(Rectangle((place - 0.25, low), 0.5, high - low, **box))
     ax.vlines([place, place], [least, high], [low, most], color=shade, label="_whiskers")

@@ -31,6 +31,7 @@ from calipers.show.figures import (
     Forest,
     ForestRow,
     Mark,
+    box_ends,
     slots_of,
     tick_text,
 )
@@ -83,7 +84,6 @@ SLIMMEST = 7.0  # pixels of a standing bar
 LYING_BAR = 13.0  # pixels of a lying bar
 MOST_BAR_TIPS = 500  # more bars than these have no tooltips: the page would grow too large
 
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 FEW = 60  # dots of a sample that are drawn one by one
 HALF = 0.26  # of a box, as a share of its room
 BROADEST = 22.0  # pixels from the middle of a box to its side
@@ -517,20 +517,16 @@ def _box_plane(
     figure: BoxDots, sheet: Sheet, samples: list[F64], value_limits: tuple[float, float]
 ) -> BoxPlane:
     n = len(figure.names)
-    names = [
-        f"{shorten(name, 16)} (n\xa0=\xa0{len(sample)})"
-        for name, sample in zip(figure.names, samples)
-    ]
-    category = Axis("", names=tuple(names))
+    names = _box_names(figure, samples, 16)
     across = (-0.5, n - 0.5)
-    plan = PlaneSpec(category, figure.y, across, value_limits)
+    plan = PlaneSpec(Axis("", names=names), figure.y, across, value_limits)
     slot = (sheet.width - 50.0) / n
     if names_fit(names, slot):
         return BoxPlane(plane(sheet, plan), False, min(HALF * slot, BROADEST))
     lying = replace(
         plan,
         x=figure.y,
-        y=category,
+        y=Axis("", names=_box_names(figure, samples, 28)),
         x_limits=value_limits,
         y_limits=across,
         inner=BOX_ROW * n,
@@ -540,12 +536,24 @@ def _box_plane(
     return BoxPlane(plane(sheet, lying), True, min(HALF * BOX_ROW, BROADEST))
 
 
+def _box_names(figure: BoxDots, samples: list[F64], most: int) -> tuple[str, ...]:
+    """Return the names of samples, with their n; where dots have names, only if some are missing,
+    because the note says how many there are.
+    """
+    names = []
+    for k, (name, sample) in enumerate(zip(figure.names, samples)):
+        is_whole = bool(figure.points) and len(sample) == len(figure.points[k])
+        n = "" if is_whole else f" (n\xa0=\xa0{len(sample)})"
+        names.append(f"{shorten(name, most)}{n}")
+    return tuple(names)
+
+
 def _sample(figure: BoxDots, k: int, sample: F64, slot: int, side: BoxPlane) -> list[str]:
     if not len(sample):
         return []
     parts = []
     if len(sample) > 1:  # one value has no quartiles
-        q = [float(v) for v in np.quantile(sample, QUANTILES)]
+        q = box_ends(sample)
         half = side.half
         (x0, y0), (x1, y1) = side.point(k, q[1], -half), side.point(k, q[3], half)
         low, median, high = (tick_text(round(v, 4)) for v in q[1:4])
