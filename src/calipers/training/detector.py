@@ -24,13 +24,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, dropout2d, interpolate
 
-from calipers.arrays import F64, I64, U8
+from calipers.arrays import F64, I64
 from calipers.data.cohort import Cohort
 from calipers.errors import InputError
 from calipers.evaluation.evaluate import average_precision
 from calipers.fusion.pool import nms
 from calipers.show.words import count_text
-from calipers.training.datasets.augment import BoxedFrame, augmented
+from calipers.training.datasets.augment import (
+    BoxedFrame,
+    augmented,
+    network_values,
+    picture_tensor,
+)
 from calipers.training.datasets.frames import Frames, scaled
 from calipers.training.datasets.training_images import TrainingImages
 from calipers.training.loop import in_batches
@@ -243,16 +248,15 @@ class DetectorTask:
         samples = []
         for i in rows.tolist():
             samples.append(augmented(self, i, random, self.plan.augment))
-        pixels: U8 = np.stack([sample.pixels for sample in samples])
-        pictures = torch.from_numpy(scaled(pixels)).to(self.device)
-        logits, corners, places = self.network(pictures)
+        pictures = network_values([sample.pixels for sample in samples])
+        logits, corners, places = self.network(pictures.to(self.device))
         labels = torch.zeros_like(logits)
         chosen_corners, chosen_boxes = [], []
         for b, sample in enumerate(samples):
-            boxes = torch.from_numpy(sample.boxes.astype(np.float32)).to(self.device)
+            boxes = sample.boxes.to(self.device)
             index = targets_of(boxes, places)
             learning = torch.nonzero(index >= 0)[:, 0]
-            classes = torch.from_numpy(sample.labels).to(self.device)
+            classes = sample.labels.to(self.device)
             labels[b, learning, classes[index[learning]]] = 1
             chosen_corners.append(corners[b, learning])
             chosen_boxes.append(boxes[index[learning]])
@@ -274,7 +278,11 @@ def frame_sample(frames: Frames, i: int) -> BoxedFrame:
     boxes = frames.images.boxes[i]
     if boxes is None:
         boxes = np.zeros((0, 4))
-    return BoxedFrame(frames.pixels[i], boxes * frames.scales[i], frames.images.box_labels[i])
+    return BoxedFrame(
+        picture_tensor(frames.pixels[i]),
+        torch.from_numpy((boxes * frames.scales[i]).astype(np.float32)),
+        torch.from_numpy(frames.images.box_labels[i]),
+    )
 
 
 def boxes_of(

@@ -42,6 +42,7 @@ from calipers.results.schema import structure
 from calipers.show.table import Kind, Table
 from calipers.training.backbones import INSTALLED
 from calipers.training.curves import write_training_page
+from calipers.training.datasets.augment import require_transforms
 from calipers.training.datasets.canvases import Canvases
 from calipers.training.datasets.frames import Frames
 from calipers.training.datasets.splits import ImageSplit, random_of
@@ -205,6 +206,8 @@ def train(
         # A pooling that does not exist or weights of another network are told before the pictures
         # are decoded, which may take an hour.
         model_of(steps).network(steps, 1, ("any",), weights)
+    if steps.augment != "none" or ensemble is not None:
+        require_transforms()
     say = progress or _silent
     if canvases is None:
         canvases = Canvases(target=target or Canvases().target, side=steps.side, seed=seed)
