@@ -5,9 +5,10 @@ ours, and image by image with our functions that take the same lists.
 Six models mark the same 50 objects of every image, of one class. The peers are
 ``ensemble_boxes.nms`` and ``ensemble_boxes.weighted_boxes_fusion`` with the boxes of all models of
 an image, the same threshold and no weights; ours are recipes with that one step. The peer is
-compiled with numba if that is installed, as it is for its users; the row says so. Both have their
-boxes in memory, in the form that they like best, and both give the same boxes before anything is
-measured. The clock is that of the processor, so that threads gain nothing.
+compiled with numba if that is installed; the row says so. The bars are for the peer as the tests
+install it, without: numba makes its suppression about three times faster, its weighted boxes fusion
+no faster. Both have their boxes in memory, in the form that they like best, and both give the same
+boxes before anything is measured. The clock is that of the processor, so that threads gain nothing.
 """
 
 from __future__ import annotations

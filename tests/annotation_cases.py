@@ -96,6 +96,12 @@ LABELME = (
     labelme_shape("polyp", [[1.5, 2], [21.5, 2], [21.5, 12]]),
     labelme_shape("vessel", [[50, 40], [53, 44]], "circle"),
 )
+# Four by two pixels: the two in the middle of the first row, and all of the second.
+PAINTED_PNG = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAQAAAACCAAAAABawyK/AAAAEklEQVR4nGNgYGRkYGRkYGAAAAAiAAWJiKR4"
+    "AAAAAElFTkSuQmCC"
+)
+PAINTED_BRUSH = [0, 0, 0, 32, 57, 27, 252, 96, 19, 255, 198, 1, 127, 252]
 
 
 def region(

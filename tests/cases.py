@@ -30,7 +30,20 @@ NEED_MASKS = (
     "point-in-mask",
     "point-in-hull",
 )  # criteria
-DATA = Path(os.environ.get("CALIPERS_DATA") or Path(__file__).parents[2] / "shared" / "data")
+
+
+def public_data() -> Path:
+    """Return the folder of public data that some tests read: the one that CALIPERS_DATA names, else
+    the nearest ``shared/data`` beside this checkout or above it.
+    """
+    named = os.environ.get("CALIPERS_DATA")
+    if named:
+        return Path(named)
+    places = [folder / "shared" / "data" for folder in Path(__file__).resolve().parents]
+    return next((place for place in places if place.is_dir()), places[2])
+
+
+DATA = public_data()
 
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {},

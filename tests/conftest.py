@@ -12,27 +12,30 @@ import pytest
 from hypothesis import settings
 
 from calipers.kernels import route
+from evaluated import remember_demo_cohorts
 
-pytest_plugins = ["cpu_times"]
+pytest_plugins = ["cpu_times", "temporary"]
 
 # Machines are noisy: times are for benchmarks. A default run takes fewer examples than Hypothesis
 # would; `make test-slow` takes the thorough profile.
 settings.register_profile("calipers", deadline=None, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=400)
 settings.load_profile("calipers")
+remember_demo_cohorts()
 
-BROWSER, DOCS = "tests/browser/", "tests/test_docs.py"
+BROWSER, DOCS, STUDIES = "tests/browser/", "tests/test_docs.py", "tests/studies/"
 # These look at the syntax trees of the whole library, which one process parses once.
 SOURCE = (
     "tests/test_repository.py",
     "tests/test_layers.py",
     "tests/results/test_document.py",
     "tests/metrics/test_facts.py",
+    "tests/test_docs.py::test_every_rule_is_explained",
 )
 NETWORKS = Path(__file__).parent / "training"
 # What takes longest starts first, so that both processes finish together (`make test` keeps this
 # order with --no-loadscope-reorder).
-LONG = (BROWSER, DOCS, "tests/fuzz/", "tests/parity/", "tests/studies/", "tests/properties/")
+LONG = (BROWSER, DOCS, "tests/fuzz/", "tests/parity/", STUDIES, "tests/properties/")
 
 
 @pytest.fixture(params=["numpy", "native"])
@@ -47,8 +50,9 @@ def kernel_route(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give whole files to the processes, so that what a file prepares for its tests is prepared
-    once; all tests in a browser to one process, with one browser; pages of the documentation one by
-    one, because each takes long and prepares nothing for the others.
+    once; all tests in a browser to one process, with one browser; all tests of a study to one
+    process, which runs the study; pages of the documentation one by one, because each takes long
+    and prepares nothing for the others.
 
     Marks of groups do not do it: they are without effect under pytest 9.2 with xdist 3.8.
     """
@@ -60,6 +64,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 return BROWSER
             if nodeid.startswith(SOURCE):
                 return SOURCE[0]
+            if nodeid.startswith(STUDIES):
+                return "/".join(nodeid.split("::", 1)[0].split("/")[:3])
             return nodeid if nodeid.startswith(DOCS) else nodeid.split("::", 1)[0]
 
     return WholeFiles(config, log)
@@ -86,6 +92,8 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
+        # Tests make few cycles: looking for them as often as Python does takes 3 % of the time.
+        gc.set_threshold(10_000, 10, 10)
         gc.enable()
 
 

@@ -15,6 +15,7 @@ import hashlib
 import importlib
 import io
 import os
+import pickle
 import re
 import runpy
 import shlex
@@ -32,7 +33,10 @@ import pytest
 from PIL import Image
 
 import calipers as cal
+import calipers.evaluation.collect
+import calipers.evaluation.figures
 import calipers.evaluation.saved
+import calipers.statistics.estimates
 from calipers import registry
 from calipers.cli.main import VERBS, run
 from calipers.data.objects import BOX_FORMATS
@@ -169,16 +173,35 @@ def once_per_content(evaluated_again: Callable[..., Any]) -> Callable[..., Any]:
     return recalled
 
 
+def once_per_input(estimates: Callable[..., Any]) -> Callable[..., Any]:
+    """Estimate the same metrics of the same evidence once: many pages evaluate the demo."""
+    results: dict[bytes, list[Any]] = {}
+
+    def recalled(cases: Any, units: Any, certainty: Any, *further: Any) -> list[Any]:
+        key = hashlib.sha256(pickle.dumps((cases, units, certainty))).digest()
+        if key not in results:
+            results[key] = estimates(cases, units, certainty, *further)
+        return results[key]
+
+    return recalled
+
+
+# Kept for all pages, as `demo_folder` is.
+ESTIMATES = once_per_input(calipers.statistics.estimates.estimates)
+
+
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to work in; the pictures of the demo are black, because to draw them takes most of
-    its time, and the same folder is not computed again for every command.
+    its time, and neither the same folder nor the same evidence is computed again for every command.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
         "calipers.evaluation.saved._evaluated_again",
         once_per_content(calipers.evaluation.saved._evaluated_again),
     )
+    for module in (calipers.evaluation.collect, calipers.evaluation.figures):
+        monkeypatch.setattr(module, "estimates", ESTIMATES)
     monkeypatch.setattr("calipers.synthetic.demo.draw_images", blank_images)
     return tmp_path
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 import calipers
-from source_trees import nodes_of, tree_of
+from source_trees import nodes_of, walk_of
 
 SOURCE = Path(calipers.__file__).parent
 
@@ -77,28 +77,17 @@ def _targets(node: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
             yield origin
 
 
-def _walk(tree: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
-    """Every node, and whether it is inside a function or for types only."""
-    waiting = [(tree, False)]
-    while waiting:
-        node, inside = waiting.pop()
-        for child in ast.iter_child_nodes(node):
-            yield child, inside
-            function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            waiting.append((child, inside or function or _is_type_checking(child)))
-
-
 def _imports(file: Path) -> Iterator[Import]:
     """Every import of a part of calipers in a file, wherever it stands."""
     relative = file.relative_to(SOURCE)
     importer = relative.parts[0].removesuffix(".py")
     package = ("calipers", *relative.parts[:-1])
-    for node, inside in _walk(tree_of(file)):
+    for node, inside in walk_of(file).imports:
         for target in _targets(node, package):
             names = target.split(".")
             if names[0] == "calipers":
                 imported = names[1] if len(names) > 1 else "calipers"
-                yield Import(str(relative), getattr(node, "lineno", 0), importer, imported, inside)
+                yield Import(str(relative), node.lineno, importer, imported, inside)
 
 
 def _links(file: Path) -> Iterator[Import]:
@@ -147,22 +136,14 @@ def test_imports_go_down(part: str) -> None:
 
 def test_public_surface_is_lazy() -> None:
     """`import calipers` itself runs no import of a part of calipers at module level."""
-    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
-    typing_only = {
-        id(node) for block in ast.walk(tree) if _is_type_checking(block) for node in ast.walk(block)
-    }
     eager = [
         target
-        for node, inside in _walk(tree)
-        if not inside and id(node) not in typing_only
+        for node, inside in walk_of(SOURCE / "__init__.py").imports
+        if not inside
         for target in _targets(node, ("calipers",))
         if target.startswith("calipers.")
     ]
     assert not eager
-
-
-def _is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,12 @@ import shutil
 import subprocess
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from source_trees import nodes_of, tree_of
+from source_trees import Walk, nodes_of, walk_of, walked
 
 ROOT = Path(__file__).parent.parent
 MOST_LINES = 800
@@ -116,7 +115,6 @@ PARTICIPLES = frozenset(
     taken taught thought threatened told took wanted went written
     """.split()  # noqa: SIM905
 )
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def _name(file: Path) -> str:
@@ -147,55 +145,25 @@ def _lines_with(pattern: re.Pattern[str], files: list[Path]) -> list[str]:
     ]
 
 
-def _nested_comprehensions(tree: ast.AST) -> Iterator[int]:
-    """Lines of comprehensions that hold another one."""
-    for node in ast.walk(tree):
-        if isinstance(node, COMPREHENSIONS):
-            inner = (child for child in ast.walk(node) if child is not node)
-            if any(isinstance(child, COMPREHENSIONS) for child in inner):
-                yield node.lineno
+def _participles(walk: Walk) -> list[tuple[int, str]]:
+    """Variables, parameters and attributes, where they get their value, that are participles."""
+    bound = [(node.lineno, node.arg) for node in walk.by_kind[ast.arg]]
+    bound += [(node.lineno, node.id) for node in walk.by_kind[ast.Name] if _is_stored(node)]
+    bound += [(node.lineno, node.attr) for node in walk.by_kind[ast.Attribute] if _is_stored(node)]
+    return [(line, name) for line, name in bound if name.strip("_") in PARTICIPLES]
 
 
-def _double_conditions(tree: ast.AST) -> Iterator[int]:
-    """Lines of statements with more than one conditional expression; the statements inside a
-    compound statement count for themselves.
-    """
-    for statement in ast.walk(tree):
-        if isinstance(statement, ast.stmt):
-            n, parts = 0, [statement]
-            while parts:
-                children = ast.iter_child_nodes(parts.pop())
-                own = [child for child in children if not isinstance(child, ast.stmt)]
-                n += sum(isinstance(child, ast.IfExp) for child in own)
-                parts.extend(own)  # type: ignore[arg-type]
-            if n > 1:
-                yield statement.lineno
-
-
-def _bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Variables, parameters and attributes where they get their value."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.arg):
-            yield node.lineno, node.arg
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.attr
+def _is_stored(node: ast.AST) -> bool:
+    return isinstance(node.ctx, ast.Store)  # type: ignore[attr-defined]
 
 
 def test_no_comprehension_in_another() -> None:
-    nested = [
-        f"{_name(file)}:{line}"
-        for file in LIBRARY
-        for line in _nested_comprehensions(tree_of(file))
-    ]
+    nested = [f"{_name(file)}:{line}" for file in LIBRARY for line in walk_of(file).nested]
     assert not nested, _listed("write the outer one as a loop, or name the inner one", nested)
 
 
 def test_one_conditional_expression_in_a_statement() -> None:
-    double = [
-        f"{_name(file)}:{line}" for file in LIBRARY for line in _double_conditions(tree_of(file))
-    ]
+    double = [f"{_name(file)}:{line}" for file in LIBRARY for line in walk_of(file).double]
     assert not double, _listed("write `if`, or give the first one a name", double)
 
 
@@ -203,8 +171,7 @@ def test_names_are_nouns() -> None:
     bare = [
         f"{_name(file)}:{line} {name}"
         for file in LIBRARY
-        for line, name in _bound_names(tree_of(file))
-        if name.strip("_") in PARTICIPLES
+        for line, name in _participles(walk_of(file))
     ]
     assert not bare, _listed("say what the thing is: `rows`, `matches`, `options`, `text`", bare)
 
@@ -223,11 +190,10 @@ def test_names_are_nouns() -> None:
     ],
 )
 def test_what_counts_as_dense(source: str, nested: int, double: int, participles: int) -> None:
-    tree = ast.parse(source)
-    assert len(list(_nested_comprehensions(tree))) == nested
-    assert len(list(_double_conditions(tree))) == double
-    bare = [name for _, name in _bound_names(tree) if name.strip("_") in PARTICIPLES]
-    assert len(bare) == participles
+    walk = walked(ast.parse(source))
+    assert len(walk.nested) == nested
+    assert len(walk.double) == double
+    assert len(_participles(walk)) == participles
 
 
 def test_a_class_name_exists_once() -> None:

@@ -45,6 +45,9 @@ def host_array(value: Any, dtype: DTypeLike | None = None) -> Array:
     ValueError
         If there is none; whatever the library of the value raises for that reason.
     """
+    # NumPy would drop the imaginary parts, with a warning that few see.
+    if dtype is not None and "complex" in str(getattr(value, "dtype", "")):
+        raise ValueError("complex numbers")
     try:
         return np.asarray(_on_host(value), dtype)
     except Exception as error:  # libraries raise TypeError, RuntimeError, errors of their own
@@ -63,4 +66,5 @@ def _on_host(value: Any) -> Any:
         method = getattr(value, name, None)
         if callable(method):
             value = method()
-    return value
+    # NumPy has no such numbers; float32 holds them exactly.
+    return value.float() if str(getattr(value, "dtype", "")) == "torch.bfloat16" else value

@@ -109,6 +109,12 @@ class InputError(CalipersError, ValueError):
         """Return the same problem at another place."""
         return _rebuild({**self.as_dict(), "file": file, "location": location})
 
+    def with_hint(self, rule: str, hint: str) -> InputError:
+        """Return the problem with another hint, if it breaks this rule."""
+        if self.rule != rule:
+            return self
+        return _rebuild({**self.as_dict(), "hint": hint})
+
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions with keyword-only arguments need help to cross process borders.
         return _rebuild, (self.as_dict(),)
@@ -165,6 +171,11 @@ class InputProblems(InputError):
         if len(kinds) > 1 and self.total > len(listed):
             lines.append(f"  ... and {self.total - len(listed)} more problems")
         return lines
+
+    def with_hint(self, rule: str, hint: str) -> InputError:
+        """Return the problems with another hint for those that break this rule."""
+        problems = [problem.with_hint(rule, hint) for problem in self.problems]
+        return InputProblems(problems, self.total, self.of_records)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

@@ -50,6 +50,15 @@ def opened(windows: Windows, tmp_path) -> Iterator[Opener]:
 
 
 @pytest.fixture(scope="module")
+def kept(windows: Windows, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opener]:
+    """The same for pages that the tests of a module share: each leaves its page as it was."""
+    opener = Opener(windows, tmp_path_factory.mktemp("kept"))
+    yield opener
+    problems = opener.close()
+    assert not problems, "a page was not quiet:\n" + "\n".join(problems)
+
+
+@pytest.fixture(scope="module")
 def read(request: pytest.FixtureRequest, windows: Windows, reports: Reports) -> Iterator[Page]:
     """The page of a report, opened once for all tests of a module that only read it:
     `every_report(of="read")`.
@@ -58,14 +67,8 @@ def read(request: pytest.FixtureRequest, windows: Windows, reports: Reports) -> 
 
 
 @pytest.fixture(scope="module")
-def bare(request: pytest.FixtureRequest, windows: Windows, reports: Reports) -> Iterator[Page]:
-    """The same without JavaScript."""
-    yield from _kept(windows, reports[request.param], javascript=False)
-
-
-@pytest.fixture(scope="module")
 def printed(request: pytest.FixtureRequest, windows: Windows, reports: Reports) -> Iterator[Page]:
-    """The same on paper of A4, within its margins."""
+    """The page of a report on paper of A4, within its margins."""
     yield from _kept(windows, reports[request.param], **PAPER, print=True)
 
 

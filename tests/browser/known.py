@@ -22,10 +22,16 @@ RULES: set[str] = set()
 
 
 def every_report(
-    test: str = "", *, half: str | None = None, of: str = "name", but: Sequence[str] = ()
+    test: str = "",
+    *,
+    half: str | None = None,
+    also: Sequence[str] = (),
+    of: str = "name",
+    but: Sequence[str] = (),
 ) -> pytest.MarkDecorator:
     """Parametrise a test over every report, by ``name`` or by a fixture; one with a known fault is
-    expected to fail, and those outside of a ``half`` are left to the slow run.
+    expected to fail, and those outside of a ``half`` (and not ``also`` named) are left to the slow
+    run.
     """
     faults = FAULTS.get(test, {})
     params = []
@@ -33,7 +39,7 @@ def every_report(
         if name in but:
             continue
         marks = [fault(faults[name])] if name in faults else []
-        if half and name not in (*ALWAYS, *HALVES[half]):
+        if half and name not in (*ALWAYS, *HALVES[half], *also):
             marks.append(pytest.mark.slow)
         params.append(pytest.param(name, marks=marks))
     return pytest.mark.parametrize(of, params, indirect=of != "name")

@@ -12,8 +12,10 @@ import numpy as np
 import calipers as cal
 from browser.names import HOSTILE
 from calipers.data.objects import empty_predictions
+from calipers.pictures.album import album
 from calipers.synthetic.demo import draw_images
 from calipers.synthetic.volumes import demo_samples
+from evaluated import evaluated_demo
 from random_cohorts import random_cohort
 
 EVERY_SO_MANY = 30  # hostile names, one is a model too
@@ -21,13 +23,13 @@ GROUP = "<i>centre</i>"  # the name of a column
 LONGEST_GROUP = 300  # characters; a column of text holds the longest of its entries once per image
 
 
-def _light(name: str, replicates: int = 200) -> cal.Protocol:
+def _light(name: str, replicates: int = 100) -> cal.Protocol:
     """A protocol with few replicates: the page is tested, not the numbers."""
     return replace(cal.Protocol.load(name), replicates=replicates)
 
 
 def _demo(**options) -> cal.Evaluation:
-    return cal.evaluate(cal.demo_cohort(), _light("overview"), **options)
+    return evaluated_demo(_light("overview"), **options)
 
 
 def _one() -> cal.Evaluation:
@@ -80,7 +82,7 @@ def _hostile() -> cal.Evaluation:
         found.append({**box, "boxes": [[0, 0, 10, 10]], "scores": [(k % 10 + 1) / 11]})
     models = dict.fromkeys(HOSTILE[::-EVERY_SO_MANY], found)
     cohort = cal.Cohort.from_arrays(references, models, classes=tuple(HOSTILE))
-    return cal.evaluate(cohort, _light("overview", 100), by=[GROUP])
+    return cal.evaluate(cohort, _light("overview"), by=[GROUP])
 
 
 def _sparse() -> cal.Evaluation:
@@ -112,12 +114,12 @@ def _sparse() -> cal.Evaluation:
     classes = tuple(f"finding {k + 1}" for k in range(10))
     other = [{**one, "scores": [1 - one["scores"][0] / 2]} for one in found]
     cohort = cal.Cohort.from_arrays(references, {"ours": found, "theirs": other}, classes=classes)
-    return cal.evaluate(cohort, _light("overview", 100), by=["centre"])
+    return cal.evaluate(cohort, _light("overview"), by=["centre"])
 
 
 def _maps() -> cal.Evaluation:
     """Volumes with the maps of two models; their pictures come from the samples themselves."""
-    return cal.evaluate_maps(list(demo_samples(10, size=32)), _light("anomaly", 100), by=["centre"])
+    return cal.evaluate_maps(list(demo_samples(10, size=32)), _light("anomaly"), by=["centre"])
 
 
 MADE: dict[str, Callable[[], cal.Evaluation]] = {
@@ -170,10 +172,12 @@ class Reports:
             raise
 
     def _images(self, name: str) -> Path | None:
-        """Draw the images of a report that shows them."""
+        """Draw the images that a report shows."""
         if name not in PICTURES:
             return None
         folder = self.folder / f"images of {name}"
         folder.mkdir()
-        draw_images(self.evaluation(name).cohort, folder)
+        evaluation = self.evaluation(name)
+        shown = {entry.image for group in album(evaluation, None).groups for entry in group.entries}
+        draw_images(evaluation.cohort.take(np.array(sorted(shown))), folder)
         return folder

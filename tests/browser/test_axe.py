@@ -4,7 +4,7 @@ on a desk and on a phone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 PHONE = {"width": 390, "height": 844}
 ROWS = 4
 MAIN = ("demo", "grouped")
+OF_LAYOUT = ["scrollable-region-focusable", "target-size", "link-in-text-block"]
 # The rules of axe, on all of the page or on the texts that stand for their kind.
 RUN = """async ([ofKinds, options]) => {
     const context = ofKinds ? window.__kinds : document;
@@ -49,9 +50,16 @@ def violations(page: Page, *, contrast: bool = True, every_text: bool = False) -
     page.evaluate(Axe().axe_script)
     rules = {"color-contrast": {"enabled": contrast and every_text}}
     broken = page.evaluate(RUN, [False, {"rules": rules}])
-    if contrast and not every_text:
-        page.evaluate(MARK_KINDS)
-        broken += page.evaluate(RUN, [True, {"runOnly": ["color-contrast"]}])
+    return [*_told(broken), *(pale(page) if contrast and not every_text else [])]
+
+
+def pale(page: Page) -> list[str]:
+    """Return the texts without contrast of a page in which axe has run."""
+    page.evaluate(MARK_KINDS)
+    return _told(page.evaluate(RUN, [True, {"runOnly": ["color-contrast"]}]))
+
+
+def _told(broken: list[dict[str, Any]]) -> list[str]:
     return [
         f"{rule['id']}: {node['html'][:120]}: {node['failureSummary']}"
         for rule in broken
@@ -67,21 +75,33 @@ def shorten(page: Page) -> None:
     )
 
 
-def assert_no_rule_is_broken(page: Page, **options: bool) -> None:
+def assert_no_rule_is_broken(
+    page: Page, *, dark_too: bool = False, phone_too: bool = False, **options: bool
+) -> None:
+    """Ask all rules; in the dark and on a phone only those about what differs there."""
     open_all(page)
     shorten(page)
-    broken = [text for text in violations(page, **options) if text.split(":")[0] not in RULES]
+    found = violations(page, **options)
+    if phone_too:
+        page.set_viewport_size(PHONE)
+        found += _told(page.evaluate(RUN, [False, {"runOnly": OF_LAYOUT}]))
+    if dark_too:
+        page.emulate_media(color_scheme="dark")
+        found += pale(page)
+    broken = [text for text in found if text.split(":")[0] not in RULES]
     assert not broken, "\n".join(broken)
 
 
-@every_report("axe", half="even")
-def test_no_rule_is_broken_on_a_desk(opened, reports, name):
-    assert_no_rule_is_broken(opened(reports[name]))
+# A run of axe takes two seconds. These three have every part that a report can have.
+@every_report("axe", half="none", also=["maps"])
+def test_no_rule_is_broken(opened, reports, name):
+    assert_no_rule_is_broken(opened(reports[name]), phone_too=True, dark_too=True)
 
 
-# A run of axe takes two seconds. The rules see the same page on a desk and on a phone but for its
-# layout and colours, which the report with most parts and the one with the worst names stand for.
-@every_report("axe", half="none")
+# The other rules see the same page on a desk and on a phone, and what is on a page does not depend
+# on its colours.
+@pytest.mark.slow
+@every_report("axe")
 def test_no_rule_is_broken_on_a_phone_in_the_dark(opened, reports, name):
     assert_no_rule_is_broken(opened(reports[name], dark=True, **PHONE), contrast=name in MAIN)
 
@@ -112,6 +132,15 @@ PALE = (
 def test_a_pale_text_is_found(opened, every_text):
     broken = violations(opened(PALE), every_text=every_text)
     assert [text.split(":")[0] for text in broken] == ["color-contrast"]
+
+
+def test_a_text_that_is_pale_in_the_dark_is_found(opened):
+    dark = "@media (prefers-color-scheme: dark) { body { background: #000 } .pale { color: #333 } "
+    style = dark + "main { color: #fff } }</style>"
+    page = opened(PALE.replace(".pale { color: #aaa }</style>", style))
+    assert violations(page) == []
+    with pytest.raises(AssertionError, match="color-contrast"):
+        assert_no_rule_is_broken(page, dark_too=True)
 
 
 def test_a_broken_rule_is_found(opened):

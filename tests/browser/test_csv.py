@@ -23,7 +23,7 @@ from calipers.show.html import cut
 from calipers.show.html import text as escaped
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator
+    from playwright.sync_api import Locator, Page
 
 
 def csv_of(table: Locator, folder: Path) -> list[list[str]]:
@@ -37,9 +37,15 @@ def is_number(cell: str) -> bool:
         return False
 
 
-def test_value_and_interval_are_three_columns_of_numbers(opened, reports, tmp_path):
+@pytest.fixture(scope="module")
+def sparse(kept, reports) -> Page:
+    """One page for tests that take its tables away and change nothing."""
+    return kept(reports["sparse"])
+
+
+def test_value_and_interval_are_three_columns_of_numbers(sparse, reports, tmp_path):
     evaluation = reports.evaluation("sparse")
-    table = table_in(opened(reports["sparse"]), "#classes table.sheet")
+    table = table_in(sparse, "#classes table.sheet")
     head, *rows = csv_of(table, tmp_path)
     models = [f"{model}{end}" for model in evaluation.models for end in ("", " low", " high")]
     assert head == ["class", *models, "references"]
@@ -56,9 +62,9 @@ def test_value_and_interval_are_three_columns_of_numbers(opened, reports, tmp_pa
         assert int(row[-1]) == evaluation.get("AP@0.5", model="ours", label=name).n_references
 
 
-def test_summaries_of_groups_are_numbers_too(opened, reports, tmp_path):
+def test_summaries_of_groups_are_numbers_too(sparse, reports, tmp_path):
     grouping = reports.evaluation("sparse").groupings[0]
-    table = table_in(opened(reports["sparse"]), "#groups table.groups")
+    table = table_in(sparse, "#groups table.groups")
     head, *rows = csv_of(table, tmp_path)
     assert head[:4] == ["group", "ours", "ours low", "ours high"]
     assert [row[0] for row in rows] == [
@@ -125,8 +131,8 @@ def test_all_pages_are_taken_not_only_the_one_that_is_seen(opened, reports, tmp_
     assert all(row[k] == "" or is_number(row[k]) for row in rows for k in range(4, 10))
 
 
-def test_lines_end_as_the_standard_says(opened, reports, tmp_path):
-    table = opened(reports["sparse"]).locator("#table-classes")
+def test_lines_end_as_the_standard_says(sparse, tmp_path):
+    table = sparse.locator("#table-classes")
     raw = downloaded(
         table.page, bar_of(table).get_by_role("button", name="CSV"), tmp_path
     ).read_bytes()
@@ -135,18 +141,14 @@ def test_lines_end_as_the_standard_says(opened, reports, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def taken(windows, reports, tmp_path_factory) -> dict[str, str]:
+def taken(kept, reports, tmp_path_factory) -> dict[str, str]:
     """The CSV of two tables of the hostile report, as text."""
-    from browser.opening import Opener
-
     folder = tmp_path_factory.mktemp("taken")
-    opener = Opener(windows, folder)
-    page = opener(reports["hostile"])
+    page = kept(reports["hostile"])
     found = {}
     for table in (all_numbers(page), page.locator("#table-classes")):
         path = downloaded(page, bar_of(table).get_by_role("button", name="CSV"), folder)
         found[path.stem] = path.read_bytes().decode("utf-8")
-    opener.close()
     return found
 
 

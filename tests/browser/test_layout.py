@@ -40,19 +40,14 @@ def assert_no_sideways_scroll(page: Page) -> None:
 
 
 @every_report("sideways", half="odd")
-def test_there_is_no_sideways_scroll(opened, reports, name):
+def test_there_is_no_sideways_scroll_and_no_text_is_too_small(opened, reports, name):
     page = opened(reports[name])
     for open_first in (lambda page: None, open_all):
         open_first(page)
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 844})
             assert_no_sideways_scroll(page)
-
-
-@every_report("small", half="odd")
-def test_no_text_is_too_small_on_a_phone(opened, reports, name):
-    page = opened(reports[name], width=390, height=844)
-    open_all(page)
+    page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate(SMALL) == []
 
 
@@ -73,12 +68,14 @@ def paper_and_ink(page: Page) -> tuple[float, float]:
 
 @pytest.mark.parametrize("name", ["demo", "empty"])
 def test_dark_is_dark_and_light_is_light(opened, reports, name):
-    paper, ink = paper_and_ink(opened(reports[name]))
-    assert paper > 0.9
-    assert ink < 0.1
-    paper, ink = paper_and_ink(opened(reports[name], dark=True))
+    page = opened(reports[name], dark=True)
+    paper, ink = paper_and_ink(page)
     assert paper < 0.1
     assert ink > 0.6
+    page.emulate_media(color_scheme="light")
+    paper, ink = paper_and_ink(page)
+    assert paper > 0.9
+    assert ink < 0.1
 
 
 def test_dark_reaches_what_the_browser_draws(opened, reports):

@@ -24,20 +24,23 @@ LAYERS = """() => Object.fromEntries([...document.querySelectorAll('.shot .fig-l
     [[...e.classList].find(name => name.startsWith('fig-layer-')).slice(10)
         + (e.matches('.fig-halo') ? ' halo' : ''),
      e.getBoundingClientRect().width > 0]))"""  # a group without display has no extent
-# the corners of a box in pixels of its image, from where it is on the screen
-CORNERS = """box => {
-    const svg = box.ownerSVGElement, [frame, at] = [svg, box].map(e => e.getBoundingClientRect());
-    const [, , width, height] = svg.getAttribute('viewBox').split(' ').map(Number);
-    const scale = Math.min(frame.width / width, frame.height / height);
-    const left = frame.left + (frame.width - width * scale) / 2;
-    const top = frame.top + (frame.height - height * scale) / 2;
-    return [at.left - left, at.top - top, at.right - left, at.bottom - top]
-        .map(v => v / scale); }"""
+# the corners of the boxes of every picture, in pixels of its image, from where they are on the
+# screen
+CORNERS = """() => [...document.querySelectorAll('.shot')].map(shot =>
+    [...shot.querySelectorAll('g.fig-mark rect')].map(box => {
+        const svg = box.ownerSVGElement;
+        const [frame, at] = [svg, box].map(e => e.getBoundingClientRect());
+        const [, , width, height] = svg.getAttribute('viewBox').split(' ').map(Number);
+        const scale = Math.min(frame.width / width, frame.height / height);
+        const left = frame.left + (frame.width - width * scale) / 2;
+        const top = frame.top + (frame.height - height * scale) / 2;
+        return [at.left - left, at.top - top, at.right - left, at.bottom - top]
+            .map(v => v / scale); }))"""
 
 
-@pytest.fixture(params=[True, False], ids=["script", "no-script"])
-def page(request, opened, reports) -> Page:
-    return opened(reports["with pictures"], javascript=request.param)
+@pytest.fixture(scope="module", params=[True, False], ids=["script", "no-script"])
+def page(request, kept, reports) -> Page:
+    return kept(reports["with pictures"], javascript=request.param)
 
 
 @pytest.fixture(scope="module")
@@ -106,13 +109,8 @@ def test_boxes_lie_where_the_data_says(page, album):
     overlays = [
         overlay for group in album.groups for entry in group.entries for overlay in entry.overlays
     ]
-    shots = page.locator(".shot")
-    assert shots.count() == len(overlays)
-    for shot, overlay in list(zip(shots.all(), overlays))[::5]:
-        boxes = shot.locator("g.fig-mark rect").all()
-        assert len(boxes) == len(overlay.marks)
-        found = sorted(box.evaluate(CORNERS) for box in boxes)
-        assert found == [
+    for boxes, overlay in zip(page.evaluate(CORNERS), overlays, strict=True):
+        assert sorted(boxes) == [
             pytest.approx(box, abs=0.6) for box in sorted(list(mark.box) for mark in overlay.marks)
         ]
 

@@ -63,8 +63,11 @@ POLICY = "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'\
 )
 def test_the_watch_notices(opened, html, said):
     page = opened(QUIET + html, strict=False)
-    page.wait_for_timeout(100)
-    assert any(problem.startswith(said) for problem in page.watch.problems())
+    for _ in range(100):
+        if any(problem.startswith(said) for problem in page.watch.problems()):
+            return
+        page.wait_for_timeout(10)
+    raise AssertionError(page.watch.problems())
 
 
 def test_the_watch_lets_a_quiet_page_pass(opened):

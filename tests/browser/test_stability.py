@@ -43,8 +43,7 @@ def page_of(tmp_path_factory):
 
 
 def test_it_breaks_no_rule_of_access(opened, page_of):
-    for dark in (False, True):
-        assert_no_rule_is_broken(opened(page_of(), dark=dark))
+    assert_no_rule_is_broken(opened(page_of()), dark_too=True)
 
 
 @pytest.mark.parametrize("names", [None, SOME], ids=["plain", "hostile"])

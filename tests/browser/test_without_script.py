@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
 
 from browser.known import every_report
+from browser.opening import Opener
 from browser.reading import all_words, headings, words
 
 if TYPE_CHECKING:
@@ -31,24 +35,48 @@ HIDDEN = (
     "h.textContent)"
 )
 
+# A box or a button of a radio needs no script.
+OFFERED = """[...document.querySelectorAll('button, input, select')]
+    .filter(e => e.checkVisibility({visibilityProperty: true}))
+    .filter(e => e.type !== 'checkbox' && e.type !== 'radio')
+    .map(e => e.outerHTML.slice(0, 120))"""
+
+
+class Both(NamedTuple):
+    """A report in two windows."""
+
+    name: str
+    bare: Page  # without JavaScript
+    read: Page
+
 
 def ways(value: float) -> tuple[str, ...]:
     """The ways in which a page may write a number."""
     return f"{value:.3f}", f"{value:.2f}", f"{100 * value:.1f}", f"{value:.3g}", f"{value:.0f}"
 
 
-@every_report(half="even")
-def test_headings_and_figures_are_all_there(opened, reports, name):
-    without, with_script = (opened(reports[name], javascript=on) for on in (False, True))
+@pytest.fixture(scope="module")
+def report(request, windows, reports) -> Iterator[Both]:
+    """A report without and with JavaScript, opened once for all tests, which only read it."""
+    opener = Opener(windows, reports.folder)
+    path = reports[request.param]
+    yield Both(request.param, opener(path, javascript=False), opener(path))
+    problems = opener.close()
+    assert not problems, "the page was not quiet:\n" + "\n".join(problems)
+
+
+@every_report(of="report", half="even")
+def test_headings_and_figures_are_all_there(report):
+    without, with_script = report.bare, report.read
     assert headings(without) == headings(with_script)
     assert without.evaluate(HIDDEN) == []
     assert without.evaluate(FIGURES) == with_script.evaluate(FIGURES)
 
 
-@every_report(half="even", but=["hostile"])
-def test_headline_numbers_and_models_are_there(opened, reports, name):
-    evaluation = reports.evaluation(name)
-    shown = words(opened(reports[name], javascript=False))
+@every_report(of="report", half="even", but=["hostile"])
+def test_headline_numbers_and_models_are_there(report, reports):
+    evaluation = reports.evaluation(report.name)
+    shown = words(report.bare)
     for metric in evaluation.protocol.headline or evaluation.metrics[:1]:
         assert metric in shown
         for model in evaluation.models:
@@ -74,14 +102,14 @@ def test_the_verdict_comes_first(opened, reports):
     assert verdict.bounding_box()["y"] < 600, "on the first screen"
 
 
-@every_report("slips", of="bare", but=["hostile"], half="even")
-def test_nothing_slips_out_of_the_program(bare):
-    assert_no_slips(bare)
+@every_report("slips", of="report", but=["hostile"], half="even")
+def test_nothing_slips_out_of_the_program(report):
+    assert_no_slips(report.bare)
 
 
-@every_report("slips", of="read", but=["hostile"], half="even")
-def test_nothing_slips_out_of_the_script(read):
-    assert_no_slips(read)
+@every_report("slips", of="report", but=["hostile"], half="even")
+def test_nothing_slips_out_of_the_script(report):
+    assert_no_slips(report.read)
 
 
 def assert_no_slips(page: Page) -> None:
@@ -93,14 +121,6 @@ def assert_no_slips(page: Page) -> None:
     )
 
 
-@every_report(of="bare", half="even")
-def test_what_cannot_work_is_not_offered(bare):
-    controls = bare.locator("button, input, select")
-    offered = [
-        control.evaluate("e => e.outerHTML.slice(0, 120)")
-        for control in controls.all()
-        if control.is_visible()
-    ]
-    assert [
-        html for html in offered if 'type="checkbox"' not in html and 'type="radio"' not in html
-    ] == []
+@every_report(of="report", half="even")
+def test_what_cannot_work_is_not_offered(report):
+    assert report.bare.evaluate(OFFERED) == []

@@ -89,8 +89,8 @@ def test_what_was_understood_is_told_and_the_result_is_in_tables_and_words(calip
         in said.out.splitlines()
     )
     assert (
-        "* few patients are in error, or nearly all: an interval that counts patients and "
-        "objects" in said.out
+        "* errors in few patients, or in nearly all: an interval for small counts, not the "
+        "bootstrap" in said.out
     )
 
 

@@ -6,10 +6,12 @@ import json
 import os
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import calipers as cal
 from evaluated import evaluated_demo
 from stored import by_centre, row, save
 
@@ -58,7 +60,7 @@ def test_all_met_is_exit_0(calipers, results, demands):
     assert said.out.splitlines() == [
         "REQ-1  finds it",
         "  AP50: lower bound at least 0.45, from 20 units on",
-        "  met        ours  0.600 [0.500, 0.700]  n = 40 (patient), 100 images, 150 references; "
+        "  met        ours  0.600 [0.500, 0.700]  n = 40 patients, 100 images, 150 references; "
         "bootse-t-logit",
         "",
         "1 of 1 requirements met",
@@ -86,7 +88,7 @@ def test_an_interval_of_something_else_is_not_printed_as_one_of_the_metric(
     folder = save(tmp_path / "results", [row(method="clopper-pearson-units")])
     said = calipers("check", folder, demands(MET))
     assert said.code == 1
-    assert "  not shown  ours  0.600  n = 40 (patient)" in said.out
+    assert "  not shown  ours  0.600  n = 40 patients" in said.out
     assert "the stored bounds are not of AP50" in said.out
     assert "evaluate again" in said.out
     assert "value" not in said.out
@@ -224,7 +226,8 @@ def test_groups_of_a_real_evaluation(calipers, tmp_path):
     """Bounds and groups as `evaluate` writes them; the verdict agrees with the rows."""
 
     folder = tmp_path / "results"
-    evaluated_demo("overview", by=["centre", "centre,class"]).save(folder)
+    protocol = replace(cal.Protocol.load("overview"), replicates=200).only(["AP@0.5", "RoDeO"])
+    evaluated_demo(protocol, by=["centre", "centre,class"]).save(folder)
     file = tmp_path / "requirements.toml"
     file.write_text(HEAD + CENTRES.replace("AP50", "AP@0.5"), encoding="utf-8")
     said = calipers("check", folder, file, "--json")

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from calipers.results import files as results_files
+from seeds import in_turn
 from stored import row, save
 
 CALL = [sys.executable, "-c", "from calipers.cli.main import main; main()"]
@@ -42,12 +43,17 @@ def _ended(call: list[str], redirection: str) -> int:
     return done.returncode
 
 
+# Each is a process of its own: every way meets one kind of output, in turn.
 @pytest.mark.parametrize(
-    "redirection",
-    ["| true", "| head -c 1", ">&-", "2>&-", ">&- 2>&-", "2>/dev/full", "1</dev/null"],
+    ("redirection", "kind"),
+    in_turn(
+        ["| true", "| head -c 1", ">&-", "2>&-", ">&- 2>&-", "2>/dev/full", "1</dev/null"],
+        ["text", "json"],
+        default=1,
+    ),
 )
-@pytest.mark.parametrize("further", [[], ["--json"]], ids=["text", "json"])
-def test_closed_streams_change_no_verdict(verdict, redirection, further):
+def test_closed_streams_change_no_verdict(verdict, redirection, kind):
+    further = ["--json"] if kind == "json" else []
     assert _ended([*verdict, *further], redirection) == 1
 
 

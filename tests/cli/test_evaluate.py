@@ -67,7 +67,10 @@ def test_stdout_is_the_table_and_stderr_the_narration(calipers, files):
     assert lines[15:17] == [["AP", "per", "class"], ["class", "ours", "references"]]
     assert "n = 4 images." in said.out
     assert "4 images, 5 references, 2 classes; protocol coco" in said.err
-    assert "note: No interval for all 24 rows: they are based on fewer than 5 images." in said.err
+    assert (
+        "note: No interval for any of the 24 rows: they are based on fewer than 5 images."
+        in said.err
+    )
 
 
 def test_a_narrow_terminal_cuts_no_name(calipers, files, monkeypatch):

@@ -149,6 +149,16 @@ def test_scores_outside_the_unit_interval_are_refused(
     assert said.json["error"]["kind"] == "score-range"
     assert said.json["error"]["message"].startswith(f"{raw}, predictions of 'raw'")
     assert not target.exists()
+    # No hint of an option that is refused afterwards, be it one score or many.
+    for n in (1, 3):
+        for record in document["annotations"][:n]:
+            record["score"] = 7.5
+        raw.write_text(json.dumps(document))
+        said = calipers(*arguments, "-o", target)
+        assert said.code == 2
+        assert "/annotations/0/score" in said.err
+        assert "turn these into probabilities" in said.err
+        assert "--score-scale" not in said.err
 
 
 def test_members_of_other_images_or_classes_are_refused(

@@ -86,7 +86,8 @@ def saved(hostile, tmp_path_factory):
     out = tmp_path_factory.mktemp("evaluation") / "out"
     stdout, stderr = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
-        code = run(["evaluate", "--preset", "overview", "-o", str(out), "--", references, *models])
+        options = ["--preset", "overview", "--replicates", "100", "-o", str(out)]
+        code = run(["evaluate", *options, "--", references, *models])
     assert code == 0
     return Said(code, stdout.getvalue(), stderr.getvalue()), out
 

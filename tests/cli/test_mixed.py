@@ -34,6 +34,8 @@ def table(tmp_path: Path) -> str:
 
 
 OPTIONS = ("--formula", "iou ~ size", "--groups", "centre,patient,image")
+# Where the model itself is not asked: bounds of one variance take a tenth of the time of three.
+PLAIN = ("--formula", "iou ~ size", "--groups", "centre")
 
 
 def test_a_table_is_explained(calipers, table):
@@ -44,7 +46,7 @@ def test_a_table_is_explained(calipers, table):
         "size small (not large)",
         "differences between",
         "IoU is 0.2",
-        "lower with size small than with size large (95 % interval -0.",
+        "lower with size small than with size large (95 % CI -0.",
         "Note: 3 values of patient occur in more than one centre",
     ):
         assert words in said.out, words
@@ -80,9 +82,9 @@ def read(path):
 
 
 def test_options_reach_the_model(calipers, table):
-    by_ml = calipers("mixed", table, *OPTIONS, "--ml", "--level", "0.9", "--json").json["fits"][0]
+    by_ml = calipers("mixed", table, *PLAIN, "--ml", "--level", "0.9", "--json").json["fits"][0]
     assert (by_ml["criterion"], by_ml["level"]) == ("ML", 0.9)
-    turned = calipers("mixed", table, *OPTIONS, "--levels", "size=small,large", "--json").json[
+    turned = calipers("mixed", table, *PLAIN, "--levels", "size=small,large", "--json").json[
         "fits"
     ][0]
     assert turned["coefficients"][1]["name"] == "size[large]"
@@ -98,20 +100,20 @@ def test_options_reach_the_model(calipers, table):
         "--json",
     ).json["fits"][0]
     assert [c["name"] for c in graded["coefficients"]] == ["intercept", "age[51]", "age[52]"]
-    checked = calipers("mixed", table, *OPTIONS, "--bootstrap", "20", "--seed", "7", "--json").json[
+    checked = calipers("mixed", table, *PLAIN, "--bootstrap", "20", "--seed", "7", "--json").json[
         "fits"
     ][0]
     assert [(c["kind"], c["replicates"], c["seed"]) for c in checked["checks"]] == [
         ("parametric", 20, 7),
         ("cluster", 20, 7),
     ]
-    shown = calipers("mixed", table, *OPTIONS, "--bootstrap", "20")
+    shown = calipers("mixed", table, *PLAIN, "--bootstrap", "20")
     assert "cluster bootstrap" in shown.out
-    plain = calipers("mixed", table, *OPTIONS, "--json").json["fits"][0]
+    plain = calipers("mixed", table, *PLAIN, "--json").json["fits"][0]
     assert "diagnostics" not in plain
-    full = calipers("mixed", table, *OPTIONS, "--diagnostics", "--json").json["fits"][0]
+    full = calipers("mixed", table, *PLAIN, "--diagnostics", "--json").json["fits"][0]
     assert len(full["diagnostics"]["residuals"]) == 96
-    insisted = calipers("mixed", table, *OPTIONS, "--few-groups", "9", "--json").json["fits"][0]
+    insisted = calipers("mixed", table, *PLAIN, "--few-groups", "9", "--json").json["fits"][0]
     assert "centre" not in insisted["n_groups"]
 
 
@@ -137,21 +139,21 @@ def test_empty_cells_are_refused_or_counted(calipers, table):
     text = Path(table).read_text().splitlines()
     text[5] = "," + text[5].split(",", 1)[1]
     Path(table).write_text("\n".join(text) + "\n")
-    said = calipers("mixed", table, *OPTIONS)
+    said = calipers("mixed", table, *PLAIN)
     assert (said.code, "[missing-value]" in said.err, "6:1" in said.err) == (2, True, True)
-    fit = calipers("mixed", table, *OPTIONS, "--missing", "drop", "--json").json["fits"][0]
+    fit = calipers("mixed", table, *PLAIN, "--missing", "drop", "--json").json["fits"][0]
     assert (fit["n_rows"], fit["n_dropped"]) == (95, {"iou": 1})
 
 
 def test_output_is_a_new_file(calipers, table, tmp_path):
     target = tmp_path / "fit.json"
-    assert calipers("mixed", table, *OPTIONS, "-o", target, "--quiet").code == 0
+    assert calipers("mixed", table, *PLAIN, "-o", target, "--quiet").code == 0
     assert json.loads(target.read_text())["schema"] == "calipers.mixed/1"
-    again = calipers("mixed", table, *OPTIONS, "-o", target)
+    again = calipers("mixed", table, *PLAIN, "-o", target)
     assert (again.code, "[output-exists]" in again.err) == (2, True)
-    assert calipers("mixed", table, *OPTIONS, "-o", target, "--force").code == 0
-    assert calipers("mixed", table, *OPTIONS, "-o", table, "--force").code == 2
-    assert calipers("mixed", table, *OPTIONS, "-o", tmp_path).code == 2
+    assert calipers("mixed", table, *PLAIN, "-o", target, "--force").code == 0
+    assert calipers("mixed", table, *PLAIN, "-o", table, "--force").code == 2
+    assert calipers("mixed", table, *PLAIN, "-o", tmp_path).code == 2
     assert Path(table).read_text().startswith("iou,hit")
 
 

@@ -249,7 +249,7 @@ def test_verify_counts_what_came_out_again(calipers, saved):
     values = said.json["values"]
     assert calipers("verify", saved).out == (
         f"all {values:,} values recomputed and identical\n"
-        "6 files are as they were written, and so is the log of 1 run; not covered: report.html\n"
+        "7 files are as they were written, and so is the log of 1 run\n"
     )
     forge(saved)
     said = calipers("verify", saved)

@@ -108,3 +108,34 @@ def test_folders_of_volumes_are_compared_directly_and_as_a_result(calipers, volu
     assert rows(calipers("compare", out, *fewer)) == rows(direct)
     choices = ("--metric", "F1", "--criterion", "box-iou", "--no-ci", "--json")
     assert calipers("multiverse", out, *choices).json["configurations"]
+
+
+def test_predicted_labels_are_compared_as_evaluate_does(calipers, volumes: Path):
+    """Objects, unless the protocol has metrics on voxels; options of reading are obeyed."""
+    for name, shift in (("ours", 0), ("theirs", 2)):
+        (volumes / name).mkdir()
+        for k in range(8):
+            labels = np.load(volumes / "labels" / f"{k}.npy")
+            # The first case has no finding: what the folder holds is told by the others.
+            predicted = np.roll(labels, shift, axis=2) * (k > 0)
+            np.save(volumes / name / f"{k}_pred.npy", predicted)
+    folders = [volumes / name for name in ("labels", "ours", "theirs")]
+    pattern = ("--pattern", "{name}_pred.npy", "--json")
+    few = ("--metrics", "AP50", "--replicates", "100")
+    evaluation = calipers("evaluate", *folders, *pattern, "--no-ci", "--metrics", "AP50").json
+    values = {row["model"]: row["value"] for row in evaluation["rows"]}
+    (row,) = calipers("compare", *folders, *pattern, *few).json["rows"]
+    assert row["value_a"] == values["ours"] > values["theirs"] == row["value_b"]
+    grid = ("--metric", "F1", "--criterion", "box-iou", "--no-ci")
+    assert calipers("multiverse", *folders, *pattern, *grid).json["configurations"]
+    on_voxels = ("--metrics", "AP/dataset", "--replicates", "100")
+    said = calipers("compare", *folders, *pattern, "--preset", "anomaly", *on_voxels)
+    assert [row["metric"] for row in said.json["rows"]] == ["AP/dataset"]
+
+
+def test_options_of_reading_are_not_ignored(calipers, demo: Path, volumes: Path):
+    said = calipers("compare", demo / "r_both", "--where", "split=test")
+    assert (said.code, "--where is not for saved results" in said.err) == (2, True)
+    folders = [volumes / name for name in ("labels", "good", "poor")]
+    said = calipers("compare", *folders, "--box-format", "xywh")
+    assert (said.code, "--box-format is not for folders of score maps" in said.err) == (2, True)

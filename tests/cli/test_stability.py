@@ -71,7 +71,7 @@ def test_sentences_come_first_then_scores_then_the_models_against_the_reference(
     assert [name for name in models if name.startswith("run")] == ["run-1", "run-2", "run-3"]
     assert len(models["run-2"]) == 4
     assert (
-        "95 % confidence intervals, resampled by patient (n = 6); they generalise to other "
+        "95 % confidence intervals, resampled by patient (n = 6); valid for other "
         "patients like these 6, with these models." in lines
     )
 

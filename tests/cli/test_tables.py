@@ -14,10 +14,12 @@ from calipers.evaluation.tables import print_evaluation
 from calipers.show.terminal import READABLE
 from evaluated import evaluated_demo
 
+QUICK = replace(cal.Protocol.load("overview"), replicates=200)
+
 
 @pytest.fixture(scope="module")
 def evaluation():
-    return evaluated_demo("overview").by("centre", "size,class")
+    return evaluated_demo(QUICK, by=["centre", "size,class"])
 
 
 @pytest.fixture
@@ -60,8 +62,8 @@ def test_marks_are_explained_in_words(shown, evaluation):
     lines = shown(evaluation)
     assert any("1.000 [" in line and "1.000]*" in line for line in lines)
     assert (
-        "* few patients are in error, or nearly all: an interval that counts patients and "
-        "objects" in lines
+        "* errors in few patients, or in nearly all: an interval for small counts, not the "
+        "bootstrap" in lines
     )
     assert not [line for line in lines if line.startswith("†")]
 
@@ -83,7 +85,7 @@ def test_a_value_that_alone_has_no_interval_says_why(shown):
 
 
 def test_a_group_is_a_line_with_n_and_the_groups_are_summed_up(shown):
-    evaluation = cal.evaluate(only("mislabels"), "overview").by("centre")
+    evaluation = cal.evaluate(only("mislabels"), QUICK).by("centre")
     lines = table(shown(evaluation), "AP@0.5 by centre")
     estimate = evaluation.get("AP@0.5", centre="North")
     row = next(line for line in lines if line.startswith(" North "))
@@ -120,7 +122,8 @@ def test_more_metrics_than_fit_are_named(shown, evaluation):
 def test_many_models_get_a_line_each(shown, by):
     cohort = cal.demo_cohort()
     models = {f"{name} {k}": table for k in range(3) for name, table in cohort.models.items()}
-    evaluation = cal.evaluate(replace(cohort, models=models), "voc2007").by(*by)
+    protocol = replace(cal.Protocol.load("voc2007"), replicates=100)
+    evaluation = cal.evaluate(replace(cohort, models=models), protocol).by(*by)
     lines = shown(evaluation)
     assert max(map(len, lines)) <= READABLE
     values = [line for line in lines if "mislabels 2" in line]

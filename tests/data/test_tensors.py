@@ -91,3 +91,51 @@ def test_what_is_no_array_is_an_input_error(key: str) -> None:
     record = {"boxes": BOXES, "labels": [0, 0], "scores": [0.9, 0.8], key: Broken()}
     with pytest.raises(cal.InputError):
         cal.Cohort.from_arrays([{"boxes": BOXES, "labels": [0, 0]}], [record], classes=("a",))
+
+
+class Brain(Tensor):
+    """A tensor of bfloat16, which NumPy does not have."""
+
+    dtype = "torch.bfloat16"
+
+    def detach(self) -> Brain:
+        return self
+
+    def cpu(self) -> Brain:
+        return self
+
+    def float(self) -> Tensor:
+        return Tensor(self.values)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+
+def test_brain_floats_are_read_and_complex_numbers_are_not() -> None:
+    assert host_array(Brain(BOXES), np.float64).tolist() == BOXES
+    assert host_array([Brain(row) for row in BOXES]).tolist() == BOXES
+    cohort = cal.Cohort.from_arrays(
+        [{"boxes": Brain(BOXES), "labels": [0, 0]}], None, classes=("a",)
+    )
+    assert cohort.references.boxes.tolist() == BOXES
+    with pytest.raises(cal.InputError, match="expected numbers"):
+        cal.Cohort.from_arrays(
+            [{"boxes": np.array(BOXES) * 1j, "labels": [0, 0]}], None, classes=("a",)
+        )
+
+
+def test_maps_that_are_no_array_say_why() -> None:
+    class Lost(Tensor):
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+
+        def detach(self) -> Lost:
+            return self
+
+        def cpu(self) -> Lost:
+            return self
+
+    with pytest.raises(cal.InputError, match="Cannot copy out of meta tensor"):
+        cal.stability(Lost(np.zeros((2, 3, 4))))
+    with pytest.raises(cal.InputError, match="rows of different lengths"):
+        cal.stability([[[1.0, 2.0], [1.0]]])

@@ -322,6 +322,23 @@ def test_the_split_that_was_predicted_is_evaluated(folder, capsys):
     assert (code, json.loads(out)["rows"][0]["value"]) == (0, pytest.approx(1.0))
 
 
+def test_the_split_of_a_column_is_evaluated(folder, capsys):
+    refs, preds, splits = ["image,x,y,w,h"], ["image,x,y,w,h,score"], ["image,Subset"]
+    for k in range(18):
+        refs.append(f"{k},{3 * k},5,20,30")
+        splits.append(f"{k},{'learn' if k < 12 else 'judge'}")
+        if k >= 12:
+            preds.append(f"{k},{3 * k},5,20,30,0.{k}")
+    for name, lines in (("refs.csv", refs), ("run.csv", preds), ("splits.csv", splits)):
+        put(folder, {name: "\n".join(lines)})
+    result = check_files("refs.csv", {"run": "run.csv"}, "splits.csv")
+    assert [symptom.code for symptom in result.findings] == ["other-splits"]
+    (command,) = result.commands
+    assert command.endswith("--groups splits.csv --where Subset=judge")
+    code, out, _ = said(capsys, *command.split()[1:], "--no-ci", "--metrics", "AP50", "--json")
+    assert (code, json.loads(out)["rows"][0]["value"]) == (0, pytest.approx(1.0))
+
+
 def test_a_weak_model_is_not_said_to_be_of_one_split(folder):
     yolo_splits(folder)
     for path in list((folder / "run" / "labels").iterdir())[1:]:
@@ -350,7 +367,7 @@ def test_the_results_in_a_folder_of_a_tool_are_named(folder, capsys):
 
 def test_a_repair_never_replaces_another(folder):
     pair = tables(*demo(), folder)
-    pair.each("image", lambda name: f"{name}.png")
+    pair.each("image", lambda name: f"{name}.tif")
     saved_tables(pair, folder)
     assert "--repair repaired.csv" in check_files("refs.csv", {"preds": "preds.csv"}).commands[0]
     put(folder, {"repaired.csv": "mine", "repaired-2.csv": "mine too"})
@@ -364,3 +381,38 @@ def test_readers_that_no_rule_can_settle_are_an_error(folder, capsys):
     put(folder, {"a.json": json.dumps([task("a.png", [], annotations=[annotation] * 2)])})
     code, _, err = said(capsys, "doctor", "a.json")
     assert (code, "several-readers" in err) == (2, True)
+
+
+def test_a_column_that_names_the_same_groups_is_proposed_or_is_a_centre(folder):
+    """Names such as C1_0001 are those of a centre if a column says so, and no finding then."""
+    rows = [f"C{k % 4}_{k:03},polyp,{5 * k},5,{5 * k + 9},40,C{k % 4}" for k in range(24)]
+    hints = {}
+    for column in ("centre", "ward", "sequence"):
+        put(folder, {"refs.csv": "\n".join([f"image,class,x0,y0,x1,y1,{column}", *rows])})
+        findings = check_files("refs.csv", {}).findings
+        hints[column] = [s.hint for s in findings if s.code == "patients-in-names"]
+    assert (hints["centre"], hints["sequence"]) == ([], [])
+    assert "--cluster ward" in hints["ward"][0]
+
+
+def test_a_list_of_luna16_is_completed_by_its_folder(folder):
+    """annotations.csv alone lacks scans without nodules and irrelevant findings: another score."""
+    put(folder / "luna", {"annotations.csv": lists.LUNA16, "seriesuids.csv": lists.LUNA16_SCANS})
+    put(folder / "luna", {"annotations_excluded.csv": lists.LUNA16_EXCLUDED})
+    put(folder, {"cad.csv": lists.LUNA16_CANDIDATES})
+    result = check_files("luna/annotations.csv", {"cad": "cad.csv"})
+    assert result.findings[0].code == "part-of-a-folder"
+    assert result.commands == ("calipers evaluate luna cad.csv --preset luna16",)
+    (folder / "luna" / "seriesuids.csv").unlink()
+    (folder / "luna" / "annotations_excluded.csv").unlink()
+    codes = [symptom.code for symptom in check_files("luna/annotations.csv", {}).findings]
+    assert "part-of-a-folder" not in codes
+
+
+def test_images_that_the_references_do_not_list_are_not_called_misnamed(folder):
+    pair = sound_tables(folder)
+    pair.predictions[0]["image"] = "somewhere else"
+    saved_tables(pair, folder)
+    (finding,) = check_files("refs.csv", {"preds": "preds.csv"}).findings
+    assert (finding.code, finding.count) == ("unknown-image", 1)
+    assert "do not list these images" in finding.hint

@@ -97,6 +97,33 @@ def header_of_another_spacing(folder):
     return pair_of(folder, maps(labels()), affine=np.diag([-1.4, -0.7, 2.5, 1.0]))
 
 
+def numbered(seed: int, *, reverse: bool = False) -> Arrays:
+    """Return volumes with one to three lesions, each with a number of its own."""
+    rng = np.random.default_rng(seed)
+    volumes = {}
+    for k in range(9):
+        volume = np.zeros(SHAPE, np.uint8)
+        places = [0, 7, 14][: 1 + k % 3]
+        for number, x in enumerate(places[::-1] if reverse else places, 1):
+            volume[1:4, 2 + rng.integers(0, 2) : 9, x + rng.integers(0, 2) : x + 6] = number
+        volumes[f"case{k}"] = volume
+    return volumes
+
+
+@planted("label-instances", "--labels instances")
+def numbers_taken_for_classes(folder):
+    """The objects of a volume are numbered, in another order on each side."""
+    return put(folder / "refs", numbered(1)), put(folder / "preds", numbered(2, reverse=True))
+
+
+@planted("label-instances", "--labels instances")
+def numbers_in_the_same_order(folder):
+    """One false alarm has a number that no reference has."""
+    predictions = numbered(2)
+    predictions["case2"][5, 15:18, 0:3] = 4
+    return put(folder / "refs", numbered(1)), put(folder / "preds", predictions)
+
+
 @planted("mirrored", "-")
 def voxels_mirrored(folder):
     flipped = {name: scores[:, :, ::-1] for name, scores in maps(labels()).items()}
@@ -184,7 +211,7 @@ def far_above_one(folder):
     return pair_of(folder, {name: 12 * scores for name, scores in maps(labels()).items()})
 
 
-@planted("score-range", "-")
+@planted("score-range", "--normalise percent")
 def percentages(folder):
     return pair_of(folder, {name: 100 * scores for name, scores in maps(labels()).items()})
 
@@ -390,3 +417,23 @@ def test_references_alone(tmp_path) -> None:
 def test_repair_is_not_for_volumes(tmp_path) -> None:
     references, predictions = pair_of(tmp_path, maps(labels()))
     assert run(["doctor", str(references), str(predictions), "--repair", "x.csv"]) == 2
+
+
+def test_classes_are_not_taken_for_numbers(tmp_path):
+    """Two classes, of which each is one object in most volumes, and models good and bad at them."""
+    rng = np.random.default_rng(3)
+    references, good, confused = {}, {}, {}
+    for k in range(10):
+        volume = np.zeros(SHAPE, np.uint8)
+        for value, x in ((1, 1), (2, 13)):
+            if k % 3 or value == 2:
+                volume[1:4, 3:9, x + rng.integers(0, 3) : x + 8] = value
+        references[f"case{k}"] = volume
+        good[f"case{k}"] = np.roll(volume, 1, axis=1)
+        swapped = np.where(volume > 0, 3 - volume, 0).astype(np.uint8)
+        confused[f"case{k}"] = swapped if k % 4 == 0 else volume
+    folder = put(tmp_path / "refs", references)
+    for name, predictions in (("good", good), ("confused", confused)):
+        checkup = checked(folder, put(tmp_path / name, predictions))
+        assert codes(checkup) == set(), name
+        assert "--labels" not in checkup.commands[0]

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,11 +15,12 @@ from evaluated import evaluated_demo
 
 OF_MAPS = ("voxel-roc", "voxel-pr", "soft-sizes", "levels")
 OF_ERRORS = ("error-gains", "error-counts")
+QUICK = replace(cal.Protocol.load("overview"), replicates=200)
 
 
 @pytest.fixture(scope="module")
 def evaluation():
-    return evaluated_demo("overview", by=["centre", "size"])
+    return evaluated_demo(QUICK, by=["centre", "size"])
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ def test_gains_are_bars_with_their_intervals(evaluation: cal.Evaluation) -> None
     )
     assert found.heights[2, 6] == evaluation["misses-small", "dAP/empty"].value
     assert found.title.startswith("mislabels loses 0.61 AP by a wrong class; ")
-    assert "95 % intervals over 80 patients" in found.note
+    assert "95 % confidence intervals, resampled by patient (n = 80)" in found.note
     assert "Bars without whiskers" not in found.note  # also a gain of 0 has an interval
 
 

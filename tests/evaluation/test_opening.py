@@ -197,7 +197,7 @@ def test_names_come_back_to_the_letter(tmp_path):
     cohort = cal.Cohort.from_arrays(
         records, dict.fromkeys(NAMES, found), classes=[f"c{name}" for name in NAMES]
     )
-    again = returns(cal.evaluate(cohort, replace(FAST, cluster="image"), by=["patient"]), tmp_path)
+    again = returns(cal.evaluate(cohort, replace(FEW, cluster="image"), by=["patient"]), tmp_path)
     assert again.models == tuple(NAMES)
     assert "" in {row.group["patient"] for row in again.rows if row.group}
 
@@ -332,7 +332,7 @@ def test_what_was_set_aside_comes_back_and_the_inputs_may_be_gone(files, tmp_pat
 
 @pytest.mark.usefixtures("pages")
 def test_the_page_is_the_same_to_the_byte(tmp_path):
-    folder = evaluated_demo(FAST, by="centre").save(tmp_path / "saved")
+    folder = evaluated_demo(FEW, by="centre").save(tmp_path / "saved")
     again = cal.open_evaluation(folder)
     assert (
         again.report(tmp_path / "page.html").read_bytes() == (folder / "report.html").read_bytes()
@@ -353,7 +353,7 @@ def test_what_was_opened_can_be_saved_compared_and_opened_again(tmp_path):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    evaluation = evaluated_demo(FAST, by="centre")
+    evaluation = evaluated_demo(FEW, by="centre")
     return evaluation.save(tmp_path_factory.mktemp("made") / "out")
 
 

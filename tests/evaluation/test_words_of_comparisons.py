@@ -23,12 +23,9 @@ from calipers.synthetic.volumes import demo_samples
 from evaluated import evaluated_demo
 from random_cohorts import random_cohort
 from seeds import batches
+from superlatives import SUPERLATIVE
 
 OVERVIEW = replace(cal.Protocol.load("overview"), replicates=200)
-SUPERLATIVE = re.compile(
-    r"\b(best|worst|most|least|highest|lowest|largest|smallest|leads?|leading|leader|wins?|winner|"
-    r"better|worse|weakest|strongest|first|superior)\b"
-)
 # Titles of tested claims: differences carry a test, and the size of objects is tested where
 # "localised worse" is said.
 TESTED = ("differences", "soft-sizes")
@@ -178,6 +175,6 @@ def test_a_ranking_says_that_its_share_is_no_probability():
     evaluation = many(3)
     ranking = evaluation.rank()
     assert "not a probability of being better" in ranking.sentence()
-    assert "no probabilities of being better" in evaluation.figure("ranking").note
+    assert "not probabilities of being better" in evaluation.figure("ranking").note
     (note,) = ranking_table(ranking).notes
-    assert "no probabilities of being better" in note
+    assert "not probabilities of being better" in note

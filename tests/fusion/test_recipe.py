@@ -190,6 +190,9 @@ def test_scores_outside_the_unit_interval_are_refused() -> None:
     own = cohort({"x": [predictions([[0, 0, 9, 9]], [3.5])]}, score_scale="raw")
     with pytest.raises(cal.InputError, match=r"predictions of 'x'.*\[0, 1\].*got 3.5"):
         cal.fuse(own)
+    percent = cohort({"x": [predictions([[0, 0, 9, 9]], [88.0])]}, score_scale="raw")
+    with pytest.raises(cal.InputError, match=r"(?s)percentages, divide them by 100"):
+        cal.fuse(percent)
 
 
 def test_members_with_nothing_in_common_are_refused() -> None:
@@ -200,8 +203,25 @@ def test_members_with_nothing_in_common_are_refused() -> None:
     with pytest.raises(cal.InputError, match=r"same images.*different-images"):
         cal.fuse(apart)
     labels = cohort({"x": [predictions(box, [0.8], [0])], "y": [predictions(box, [0.8], [1])]})
-    with pytest.raises(cal.InputError, match=r"same classes.*different-classes"):
+    with pytest.raises(cal.InputError, match=r"classes.*another class.*different-classes"):
         cal.fuse(labels)
+
+
+def test_members_that_alone_know_their_classes_are_joined() -> None:
+    """One detector per class: none of them meets another, not even on one image."""
+    one, other, nothing = [[0.0, 0, 9, 9]], [[20.0, 20, 40, 40]], predictions([], [])
+    experts = {
+        "x": [predictions(one, [0.8], [0]), predictions(one, [0.7], [0]), nothing],
+        "y": [predictions(other, [0.6], [1]), nothing, nothing],
+        "z": [nothing, nothing, predictions(one, [0.9], [1])],
+    }
+    for second in ("y", "z"):
+        pair = cohort({name: experts[name] for name in ("x", second)})
+        fusion = carry_out(pair, FusionRecipe.load("wbf"))
+        assert len(fusion.predictions) == 3
+        assert "only 'x' has boxes of 1 class: a" in fusion.notes
+    with pytest.raises(cal.InputError, match="different-images"):
+        carry_out(cohort(experts), FusionRecipe.load("wbf"))
 
 
 def test_members_that_hardly_overlap_are_noted() -> None:

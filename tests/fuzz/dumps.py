@@ -17,7 +17,7 @@ from annotation_cases import put
 from calipers.io.volumes.values import write_volume
 from fuzz import mutate
 from fuzz.annotations import is_lenient, of_json_text, of_words
-from fuzz.lists import judge
+from fuzz.lists import judge, put_beside
 from fuzz.targets import Target
 
 REFERENCES = "image,class,x0,y0,x1,y1,width,height\na,polyp,10,20,30,40,100,80\n"
@@ -67,7 +67,8 @@ def dumps(folder: Path) -> Iterator[Target]:
 
     def read(name: str, others: dict[str, str], *places: str, **options: Any) -> Callable[..., Any]:
         def run(content: bytes, folder: Path) -> Any:
-            put(folder, {**others, name: content})
+            put_beside(folder, others, name)
+            put(folder, {name: content})
             if any(place.startswith("refs") for place in places):
                 (folder / "refs").mkdir(exist_ok=True)
                 if not (folder / "refs" / "c.npy").exists():

@@ -12,7 +12,7 @@ from typing import Any
 import calipers as cal
 import list_cases as cases
 from annotation_cases import put
-from fuzz.annotations import is_lenient, of_json_text, of_words
+from fuzz.annotations import is_lenient, of_json_text, of_words, sniff_some
 from fuzz.targets import Target
 
 NIH = (
@@ -37,6 +37,13 @@ LUNA = {
 }
 
 
+def put_beside(folder: Path, others: dict[str, str], name: str) -> None:
+    """Write the sound files beside the damaged one; they stay for the next input."""
+    for other, text in others.items():
+        if other != name and not (folder / other).exists():
+            put(folder, {other: text})
+
+
 def judge(content: bytes, cohort: Any) -> None:
     """Every record is used or set aside, and every object lies on an image."""
     for account in cohort.intake.files:
@@ -50,10 +57,10 @@ def lists(folder: Path) -> Iterator[Target]:
 
     def read(name: str, others: dict[str, str], *places: str, **options: Any) -> Callable[..., Any]:
         def run(content: bytes, folder: Path) -> Any:
-            files: dict[str, str | bytes] = {**others, name: content}
-            put(folder, files)
+            put_beside(folder, others, name)
+            put(folder, {name: content})
             paths = [folder / place for place in places]
-            cal.sniff(paths[-1])
+            sniff_some(paths[-1], content)
             own = dict(options)
             if "groups" in own:
                 own["groups"] = folder / own["groups"]

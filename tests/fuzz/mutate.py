@@ -131,7 +131,10 @@ def _pieces(line: str) -> list[str]:
 
 def of_document(rng: Random, document: Any) -> Any:
     """Replace, drop, repeat or rename entries of a document of lists and mappings."""
-    changed = deepcopy(document)
+    return _in_place(rng, deepcopy(document))
+
+
+def _in_place(rng: Random, changed: Any) -> Any:
     for _ in range(int(rng.integers(1, 4))):
         places = list(_places(changed))
         if not places:
@@ -172,7 +175,7 @@ def of_json(rng: Random, whole: bytes) -> bytes:
         return of_bytes(rng, whole)
     if kind == 1:
         return of_text(rng, whole.decode()).encode("utf-8", "surrogatepass")
-    text = json.dumps(of_document(rng, json.loads(whole)))
+    text = json.dumps(_in_place(rng, json.loads(whole)))
     if kind == 2 and '"' in text:
         keys = text.split('": ')
         at = int(rng.integers(len(keys)))

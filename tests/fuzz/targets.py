@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -115,6 +116,9 @@ class Target:
 
 def attack(target: Target, folder: Path, rounds: int, seed: int = 0) -> int:
     """Return how many damaged inputs were accepted; raise at the first failure."""
+    # A folder of its own: sound files are written once, and others damage files of the same names.
+    folder = folder / target.name
+    folder.mkdir(exist_ok=True)
     accepted = 0
     for k in range(rounds):
         given = target.damage(np.random.default_rng([seed, k]))
@@ -146,9 +150,16 @@ def answers(target: Target, given: Any, folder: Path, where: str) -> bool:
 
 
 def _file(folder: Path, name: str, content: bytes) -> str:
-    path = folder / name
-    path.write_bytes(content)
-    return str(path)
+    path = f"{folder}/{name}"
+    with open(path, "wb") as file:
+        file.write(content)
+    return path
+
+
+def _sound(folder: Path, name: str, content: bytes) -> str:
+    """Write a file beside the damaged one; it stays for the next input."""
+    path = f"{folder}/{name}"
+    return path if os.path.exists(path) else _file(folder, name, content)
 
 
 def tables() -> Iterator[Target]:
@@ -166,11 +177,11 @@ def tables() -> Iterator[Target]:
         return cal.read(_file(folder, "references.csv", content))
 
     def predictions(content: bytes, folder: Path) -> Any:
-        sound = _file(folder, "sound.csv", BOXES.encode())
+        sound = _sound(folder, "sound.csv", BOXES.encode())
         return cal.read(sound, {"model": _file(folder, "predictions.csv", content)})
 
     def groups(content: bytes, folder: Path) -> Any:
-        sound = _file(folder, "sound.csv", BOXES.encode())
+        sound = _sound(folder, "sound.csv", BOXES.encode())
         return cal.read(sound, groups=_file(folder, "groups.csv", content))
 
     def count_rows(content: bytes, cohort: Any) -> None:
@@ -234,7 +245,7 @@ def documents() -> Iterator[Target]:
         return cal.read(_file(folder, "references.json", content))
 
     def read_predictions(content: bytes, folder: Path) -> Any:
-        sound = _file(folder, "sound.json", references)
+        sound = _sound(folder, "sound.json", references)
         return cal.read(sound, {"model": _file(folder, "predictions.json", content)})
 
     def count(content: bytes, cohort: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import list_cases as cases
 from annotation_cases import CVAT, IMAGENET, LABELME, VOC, labelme
+from calipers.doctor.checkup import check_files
 from calipers.errors import InputError
 from calipers.io.read import read, sniff
 
@@ -167,6 +168,47 @@ def test_node21_and_boxes_of_grand_challenge(tmp_path, suffix, predictions):
     assert cohort.references.boxes.tolist() == [[120, 200, 150, 224], [500, 600, 540, 650]]
     assert cohort.models["d"].boxes.tolist()[0] == [120, 200, 150, 224]
     assert cohort.models["d"].score.tolist()[0] == 0.9
+
+
+def stored(folder, *jobs):
+    """Put the values of jobs into files of their own, as an evaluation container finds them."""
+    for one in jobs:
+        output = one["outputs"][0]
+        place = folder / one["pk"] / "output" / "nodules.json"
+        place.parent.mkdir(parents=True)
+        place.write_text(json.dumps(output["value"]))
+        output["value"] = None
+        output["interface"]["relative_path"] = "nodules.json"
+    (folder / "predictions.json").write_text(json.dumps(jobs))
+    return folder
+
+
+def test_results_of_grand_challenge_in_files_of_their_own(tmp_path):
+    """Beside the list of jobs, or one object per image without a list."""
+    (refs,) = put(tmp_path, r_csv=cases.NODE21)
+    first = cases.BOXES["boxes"][0]
+    whole = stored(tmp_path / "ev", cases.job("0.mha", first), cases.job("1.mha"))
+    assert read(refs, whole).models["ev"].boxes.tolist() == [[120, 200, 150, 224]]
+    with pytest.raises(InputError, match="give the folder"):
+        read(refs, whole / "predictions.json")
+    (command,) = check_files(refs, {"ev": whole / "predictions.json"}).commands
+    assert f"evaluate {refs} {whole}" in command
+    (whole / "predictions.json").unlink()
+    assert read(refs, whole).models["ev"].boxes.tolist() == [[120, 200, 150, 224]]
+    by_name = tmp_path / "named"
+    by_name.mkdir()
+    for k in (0, 1):
+        document = json.dumps({**cases.BOXES, "boxes": [first]})
+        (by_name / f"{k}.json").write_text(document)
+    assert read(refs, by_name).models["named"].image.tolist() == [0, 1]
+    # A list may not lead out of its folder.
+    outside = cases.job("..", first)
+    (tmp_path / "output").mkdir()
+    (tmp_path / "output" / "nodules.json").write_text(cases.NODULES)
+    outside["outputs"] = [{"value": None, "interface": {"relative_path": "nodules.json"}}]
+    (whole / "predictions.json").write_text(json.dumps([outside]))
+    with pytest.raises(InputError, match="one output"):
+        read(refs, whole)
 
 
 def test_boxes_of_several_classes_need_a_name(tmp_path):

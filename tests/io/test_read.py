@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from calipers.errors import InputError, UsageError
 from calipers.io.read import explain, read, sniff
+from cases import DATA
 
-DATA = Path(os.environ.get("CALIPERS_DATA", Path(__file__).parents[3] / "shared" / "data"))
 COCO = {
     "images": [{"id": k, "file_name": f"i{k}.png"} for k in (1, 2, 3)],
     "annotations": [
@@ -98,6 +97,24 @@ def test_tables_and_coco_may_be_mixed(files):
         assert table.boxes.tolist() == [[10, 10, 30, 30]]
         assert table.offsets.tolist() == [0, 0, 1, 1]
         assert table.label.tolist() == [1]
+
+
+def test_tables_may_name_images_by_their_files(files):
+    """Where no name is an id and all are names of files; also in tables of groups."""
+    refs = files.folder / "refs.json"
+    by_name = files("b.csv", "image,class,x0,y0,x1,y1,score\ni2.png,nodule,10,10,30,30,.5\n")
+    groups = files("g.csv", "image,centre\ni1.png,A\ni2.png,B\ni3.png,C\n")
+    cohort = read(refs, by_name, groups=groups)
+    assert cohort.models["b"].offsets.tolist() == [0, 0, 1, 1]
+    assert cohort.group("centre").tolist() == ["A", "B", "C"]
+    assert "joined by file_name" in " ".join(cohort.intake.notes)
+    for names in ("i2.png,1", "i2.png,i9.png"):
+        rows = [f"{name},nodule,10,10,30,30,.5" for name in names.split(",")]
+        mixed = files("c.csv", "\n".join(["image,class,x0,y0,x1,y1,score", *rows]))
+        assert rule_of(refs, mixed) == "unknown-image"
+    twins = {**COCO, "images": [{"id": k, "file_name": "same.png"} for k in (1, 2, 3)]}
+    same = files("d.csv", "image,class,x0,y0,x1,y1,score\nsame.png,nodule,10,10,30,30,.5\n")
+    assert rule_of(files("twins.json", twins), same) == "unknown-image"
 
 
 def test_numbered_categories_need_names_when_references_are_a_table(files):
@@ -215,6 +232,29 @@ def test_explain_says_what_was_understood(files):
     ):
         assert line in text
     assert "\x1b" not in text
+
+
+def test_only_the_images_that_were_asked_for(files):
+    """References, predictions and the count of silent images are those of the chosen images."""
+    refs, dets = files.folder / "refs.json", files.folder / "dets.json"
+    groups = files("splits.csv", "id,split\n1,train\n2,test\n3,train\n")
+    cohort = read(refs, dets, groups=groups, where="split=test")
+    assert cohort.images.ids == ("2",)
+    assert (len(cohort.references), len(cohort.models["dets"])) == (1, 1)
+    notes = " ".join(cohort.intake.notes)
+    assert "only the images with split = test are evaluated: 1 of 3" in notes
+    assert "without prediction" not in notes
+    assert "without prediction" in " ".join(read(refs, dets).intake.notes)
+    others = read(refs, dets, groups=groups, where="split=train")
+    assert (others.images.ids, len(others.models["dets"])) == (("1", "3"), 0)
+    for wrong, words in (
+        ("splt=test", "did you mean 'split'"),
+        ("split=tset", "did you mean 'test'"),
+        ("split", "COLUMN=VALUE"),
+        ("=test", "COLUMN=VALUE"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            read(refs, dets, groups=groups, where=wrong)
 
 
 def test_the_toy_example_in_coco_form():

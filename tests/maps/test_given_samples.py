@@ -226,6 +226,16 @@ def test_scores_that_are_in_0_to_1_already_are_never_divided() -> None:
         cal.evaluate_maps([sample], normalise="uint8", ci=False)
 
 
+def test_percentages_are_those_of_a_whole_model() -> None:
+    """A sample may have no score above 1 %; a model that has none anywhere was in [0, 1] before."""
+    sure, unsure = 100 * SCORES, 0.5 * SCORES
+    expected = values_of(cal.evaluate_maps([(SCORES, LABELS), (unsure / 100, LABELS)], ci=False))
+    samples = [(sure, LABELS), (unsure, LABELS)]
+    assert values_of(cal.evaluate_maps(samples, normalise="percent", ci=False)) == expected
+    with pytest.raises(InputError, match=r"(?s)no score above 0.*in \[0, 1\] already"):
+        cal.evaluate_maps([(SCORES, LABELS), (unsure, LABELS)], normalise="percent", ci=False)
+
+
 def test_maps_may_be_normalised_on_purpose() -> None:
     plain = values_of(cal.evaluate_maps([(SCORES, LABELS)], ci=False))
     logits = np.log(np.clip(SCORES, 1e-9, 1)) - np.log(np.clip(1 - SCORES, 1e-9, 1))

@@ -222,7 +222,7 @@ def test_the_words_answer_the_question(found: MonitorEvaluation) -> None:
     first = "In the first half, of 100 unsafe images failures lets"
     lets = next(one for one in said if one.startswith(first))
     missed = 100 * (1 - found.get("sensitivity", "failures").value)
-    assert f"lets {missed:.0f} through (95 % interval" in lets
+    assert f"lets {missed:.0f} through (95 % CI" in lets
     assert f"{found.get('sensitivity', 'failures').n_references} unsafe images" in lets
     assert found.get("AUROC", "shifts").low < 0.5 < found.get("AUROC", "shifts").high
     chance = {one.split()[0]: one for one in said if "chance" in one}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -56,6 +57,7 @@ def test_bounds_stay_in_range_and_hold_their_value(case: Case, kind: str) -> Non
             assert math.isfinite(e.high), (name, e)
 
 
+@cache
 def detector(n_misses: int) -> cal.Cohort:
     """One object per image, of two classes in turn; the least certain predictions lie far off."""
     references, predictions = [], []

@@ -47,7 +47,7 @@ def test_a_table_of_four_cells_has_its_odds_ratio() -> None:
     half = stats.t.ppf(0.975, 29) * found["intercept"].se
     assert large.low == pytest.approx(1 / (1 + np.exp(-(np.log(2) - half))))
     assert (found.unit, found.n_units, found.n_positive) == ("row", 55, 25)
-    assert found.sentences()[0].startswith("hit: 67 % with size large (95 % interval")
+    assert found.sentences()[0].startswith("hit: 67 % with size large (95 % CI")
 
 
 def test_rows_of_one_patient_count_together() -> None:

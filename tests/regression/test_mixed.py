@@ -500,7 +500,7 @@ def test_results_leave_as_json(model: MixedModel) -> None:
 def test_sentences_name_both_sides(model: MixedModel) -> None:
     medium, small, protruded = model.sentences()
     assert small.startswith("IoU is 0.2")
-    assert "lower with size small than with size large (95 % interval -0." in small
+    assert "lower with size small than with size large (95 % CI -0." in small
     assert small.endswith("p < 0.001).")
     assert "higher with type protruded than with type flat" in protruded
     assert str(model).startswith("iou ~ size + type, REML, 240 rows (6 of centre")

@@ -6,13 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 from html import unescape
 
-import pytest
-
 import calipers as cal
-from calipers.report.context import context_of
-from calipers.report.methods import methods_section
-from evaluated import evaluated_demo
-from preset_lists import BOX_PRESETS
+from calipers.report.methods import intervals_in_words, methods_section
+from evaluated import evaluated_demo, shown
 from random_cohorts import random_cohort
 
 QUICK = replace(cal.Protocol.load("overview"), replicates=200)
@@ -23,14 +19,7 @@ def words(cohort=None, protocol=QUICK, **choices):
         ev = evaluated_demo(protocol, **choices)
     else:
         ev = cal.evaluate(cohort, protocol, **choices)
-    return unescape(methods_section(context_of(ev, pictures=False)).split("</ol>")[0])
-
-
-@pytest.mark.parametrize("preset", BOX_PRESETS)
-def test_no_limit_is_not_told_as_a_number(preset):
-    assert "9223372036854775807" not in words(
-        protocol=replace(cal.Protocol.load(preset), replicates=100)
-    )
+    return unescape(methods_section(shown(ev)).split("</ol>")[0])
 
 
 def test_a_distance_is_a_hit_below_its_threshold():
@@ -56,6 +45,21 @@ def test_tests_are_cited_only_if_they_were_used():
     assert "Phipson" not in words()  # pages do not permute
     assert "Westfall" in words()
     assert "Westfall" not in words(ci=False)
+
+
+def test_the_forms_of_intervals_are_described_where_they_are_used():
+    """In the paragraph for a paper and in the details beside it, which used to name another one."""
+    said = {}
+    for preset in ("coco", "tide"):
+        protocol = replace(cal.Protocol.load(preset), replicates=100)
+        evaluation = evaluated_demo(protocol)
+        for text in (words(protocol=protocol), intervals_in_words(evaluation)):
+            assert (
+                "Where few patients had an error, or nearly all, the interval is Jeffreys'" in text
+            )
+            assert "Clopper" not in text
+            said.setdefault(preset, []).append("the mid-p gamma interval" in text)
+    assert said == {"coco": [False, False], "tide": [True, True]}
 
 
 def test_without_intervals_none_are_described():

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.report.context import context_of
+from calipers.evaluation.schema import NO_LIMIT
 from calipers.report.page import page as page_of
 from calipers.show.words import LONGEST_DISPLAY, _shortened, short_name
-from evaluated import evaluated_demo
+from evaluated import evaluated_demo, shown
 from preset_lists import BOX_PRESETS
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -28,7 +28,7 @@ QUICK = replace(cal.Protocol.load("overview"), replicates=200)
 
 
 def page(evaluation, **choices):
-    return page_of(context_of(evaluation, **choices))
+    return page_of(shown(evaluation, **choices))
 
 
 def without_pictures(text):
@@ -82,6 +82,7 @@ def test_it_is_well_formed_for_every_preset(preset):
     parsed = outline(text)
     assert [tag for tag, _ in parsed.tags].count("h1") == 1
     assert len(text.encode()) < LIMIT
+    assert str(NO_LIMIT) not in text  # the methods say it in words
 
 
 def test_it_has_language_title_and_viewport(text):
@@ -285,7 +286,9 @@ def test_marks_are_explained_below_their_table(text):
         r"<strong>AP@0.5 per class</strong>.*?</table></div>(<p.*?</p>)*", text, re.DOTALL
     )[0]
     assert re.search(r"<small>\[0\.\d{3}, 1\.000\]\*</small>", table)
-    said = "few patients are in error, or nearly all: an interval that counts patients and objects"
+    said = (
+        "errors in few patients, or in nearly all: an interval for small counts, not the bootstrap"
+    )
     assert f'<p class="note">* {said}</p>' in table
 
 
@@ -321,11 +324,16 @@ def test_a_handful_of_images_has_no_interval_and_says_so_once():
 
 
 @pytest.fixture(scope="module")
-def by_centre(evaluation):
-    return page(evaluation.by("centre", "size,class"))
+def grouped():
+    return evaluated_demo(QUICK, by=["centre", "size,class"])
 
 
-def test_groups_are_tables_with_their_summaries(by_centre, evaluation):
+@pytest.fixture(scope="module")
+def by_centre(grouped):
+    return page(grouped)
+
+
+def test_groups_are_tables_with_their_summaries(by_centre, grouped):
     outline(by_centre)
     table = re.search(
         r"<strong>AP@0.5 by centre</strong>.*?</table></div>(<p.*?</p>)*", by_centre, re.DOTALL
@@ -337,7 +345,7 @@ def test_groups_are_tables_with_their_summaries(by_centre, evaluation):
     assert re.findall(r"<th scope=col class=n>(.*?)</th>", table) == [
         *("patients", "images", "references")
     ]
-    grouping = evaluation.by("centre").groupings[0]
+    grouping = grouped.groupings[0]
     summary = grouping.summary("AP@0.5", None, "mislabels")
     assert f">{summary.mean:.3f}<small>SD {summary.sd:.3f}</small></td>" in table
     assert f">{summary.lowest:.3f} to {summary.highest:.3f}</td>" in table
@@ -504,9 +512,9 @@ def test_a_large_result_stays_small():
     assert len(rows_in(text)["rows"][0]) == 10 * 9 * 81
 
 
-def test_report_writes_the_page(evaluation, tmp_path):
+def test_report_writes_the_page(evaluation, text, tmp_path):
     path = evaluation.report(tmp_path / "page.html")
-    assert path.read_text(encoding="utf-8") == page(evaluation)
+    assert path.read_text(encoding="utf-8") == text
 
 
 def test_a_notebook_shows_the_table(evaluation):
@@ -539,5 +547,5 @@ def test_units_of_a_notebook_have_their_plural():
     ev = cal.evaluate(cohort, replace(QUICK, cluster="study"))
     assert "resampled by study (n = 60)" in ev["mislabels", "AP"]._repr_html_()
     found = ev.compare("mislabels", "overpredicts", metrics=["AP"], correction="none")
-    assert "resampled by study (n = 60); p values not corrected." in found._repr_html_()
+    assert "resampled by study (n = 60)." in found._repr_html_()
     assert "resampled by study (n = 60)" in page(ev, pictures=False)

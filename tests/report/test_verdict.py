@@ -41,7 +41,7 @@ def test_a_clear_lead_is_stated_with_its_interval():
     assert found.first.startswith(
         "B finds 50.0 points more of the references than A at one false alarm per image; 95 %"
     )
-    assert "B finds 90 % of the 40 references (95 % interval" in found.further[0]
+    assert "B finds 90 % of the 40 references (95 % CI" in found.further[0]
 
 
 def test_a_lead_that_chance_explains_is_not_claimed():
@@ -64,7 +64,7 @@ def test_equal_models_are_called_equal():
 def test_one_model_is_described():
     found = said_of(cal.evaluate(cohort_of({"ours": 0.8}), QUICK))
     assert found.first.startswith(
-        "At one false alarm per image, ours finds 80 % of the 40 references (95 % interval"
+        "At one false alarm per image, ours finds 80 % of the 40 references (95 % CI"
     )
     assert found.further[0].startswith("AP@0.5 0.8")
 
@@ -108,7 +108,7 @@ def test_the_demo_says_which_leads_are_more_than_chance():
     assert found.first.startswith(
         "overpredicts finds 38.1 points more of the references than mislabels"
     )
-    assert "overpredicts leads in AP@0.5 and FROC by more than chance." in found.further
+    assert "overpredicts leads in AP@0.5 and FROC by more than chance can explain." in found.further
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -134,7 +134,7 @@ def test_a_model_without_a_value_does_not_make_a_clear_lead_doubtful():
     ev = cal.evaluate(
         cohort_of({"A": 0.5, "B": 0.0, "C": 1.0}), QUICK.only(["PPV@0.5", "sensitivity@0.5"])
     )
-    assert "C leads in sensitivity@0.5 by more than chance." in said_of(ev).further
+    assert "C leads in sensitivity@0.5 by more than chance can explain." in said_of(ev).further
 
 
 def test_models_that_share_a_first_place_are_named_together():
@@ -159,7 +159,7 @@ def test_an_interval_beyond_zero_that_fails_the_test_is_explained_by_its_p_value
 
 def test_both_ends_of_an_interval_have_the_same_digits():
     found = said_of(evaluated_demo(QUICK))
-    low, high = re.search(r"interval ([\d.]+) to ([\d.]+) %\)", found.further[0]).groups()
+    low, high = re.search(r"95 % CI ([\d.]+) to ([\d.]+) %\)", found.further[0]).groups()
     assert ("." in low) == ("." in high)
 
 
@@ -191,7 +191,7 @@ def test_it_says_what_counts_as_found():
 def test_what_a_model_raises_uncut_is_told_where_it_is_more_than_one_alarm():
     found = said_of(evaluated_demo("overview"))
     alarms = (
-        "With all its predictions, overpredicts raises 4.8 false alarms per image (95 % interval "
+        "With all its predictions, overpredicts raises 4.8 false alarms per image (95 % CI "
         "4.2 to 5.3)."
     )
     assert found.further[1] == alarms
@@ -200,7 +200,7 @@ def test_what_a_model_raises_uncut_is_told_where_it_is_more_than_one_alarm():
 
 
 def test_an_endpoint_that_is_no_metric_of_the_protocol_is_said_to_be_added():
-    added = "The sensitivity at one false alarm per image is no metric of the protocol"
+    added = "The sensitivity at one false alarm per image is not a metric of the protocol"
     cohort = cohort_of({"A": 0.4, "B": 0.9})
     assert any(
         sentence.startswith(added) for sentence in said_of(cal.evaluate(cohort, QUICK)).further

@@ -37,7 +37,7 @@ def made(
 ):
     shape = (len(models), len(metrics), *(len(axis.values) for axis in axes))
     value = np.linspace(0.1, 0.9, int(np.prod(shape))).reshape(shape)
-    band = "95 % interval over 9 patients"
+    band = "95 % confidence intervals, resampled by patient (n = 9)"
     return Sweep(
         axes,
         models,
@@ -135,7 +135,11 @@ def test_axes_state_their_units() -> None:
 
 def test_the_note_says_what_bands_are_and_what_is_behind() -> None:
     note = made((NUMBERS,)).figure().note
-    assert note == "95 % interval over 9 patients, pointwise. 10 images, 20 references; protocol p."
+    assert (
+        note
+        == "Bands: pointwise 95 % confidence intervals, resampled by patient (n = 9). 10 images, "
+        "20 references; protocol p."
+    )
     none = replace(made((NUMBERS,)), band="none").figure().note
     assert none == "10 images, 20 references; protocol p."
 

@@ -82,8 +82,7 @@ def test_bands_are_the_intervals_of_an_evaluation(cohort: cal.Cohort) -> None:
     value, low, high = found.line("F1@0.5", "model-1")
     estimate = expected.get("F1@0.5", model="model-1")
     assert (value[1], low[1], high[1]) == (estimate.value, estimate.low, estimate.high)
-    assert found.band.startswith("95 % interval over ")
-    assert found.band.endswith(" patients")
+    assert found.band.startswith("95 % confidence intervals, resampled by patient (n = ")
     none = cal.sweep(cohort, "F1@0.5", {"threshold": [0.5]}, protocol=OVERVIEW, ci=False)
     assert (none.band, np.isnan(none.low).all()) == ("none", True)
 

@@ -50,10 +50,11 @@ def test_a_comparison_is_a_row_per_difference(evaluation):
     shown = found._repr_html_()
     assert shown.count("<tr") == 3
     said = words(shown)
-    assert "resampled by patient (n = 80); p values corrected (max-t) for 2 tests." in said
+    assert "p values are corrected for 2 tests (max-t), intervals are not." in said
     assert "metric mislabels overpredicts difference p (max-t) verdict" in said
     assert re.search(
-        r"AP@0\.5 0\.\d{3} 0\.\d{3} -0\.\d{3} \[-0\.\d{3}, -0\.\d{3}\] .{5,12} b better", said
+        r"AP@0\.5 0\.\d{3} 0\.\d{3} -0\.\d{3} \[-0\.\d{3}, -0\.\d{3}\] .{5,12} overpredicts better",
+        said,
     )
 
 

@@ -104,8 +104,8 @@ SAME = estimate(0.842, 0.842)
         (estimate_text(UNSURE), "0.842"),
         (estimate_text(estimate(NAN, NAN, "none", "no_references", NAN)), "no references"),
         (estimate_text(estimate(0.7, 1.0, flags=("on_bound",))), "0.842 [0.700, 1.000]‡"),
-        (share_in_words(SURE, FAULTLESS), "84 % (90 % interval 80 to 88 %)"),
-        (value_in_words(SURE, FAULTLESS), "0.84 (90 % interval 0.80 to 0.88)"),
+        (share_in_words(SURE, FAULTLESS), "84 % (90 % CI 80 to 88 %)"),
+        (value_in_words(SURE, FAULTLESS), "0.84 (90 % CI 0.80 to 0.88)"),
         # A bound on units is a share of them, whatever the value is.
         (
             share_in_words(BOUNDED, FAULTLESS),

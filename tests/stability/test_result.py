@@ -5,15 +5,18 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import calipers as cal
+from calipers.show.words import marks_of
 from calipers.stability.analyse import stability_table
 from calipers.stability.answers import components, jackknife_error, paradox
-from calipers.stability.result import StabilityResult
+from calipers.stability.result import StabilityResult, remarks
+from calipers.stability.scores import CALLED, SCORES
 from reference import stability as twin
 
 
@@ -66,6 +69,24 @@ def test_the_interval_over_models_is_a_t_interval_on_the_scale_of_the_score() ->
     assert (left.low, left.high) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("noise", [0.02, 0.3, 1.5])
+def test_no_interval_leaves_the_range_of_its_score(noise: float) -> None:
+    """Neither over images nor over models; with three models t is 4.3, so that a plain t interval
+    of APO reached 1.07.
+    """
+    # Nearly everything, or next to nothing, is marked: scores lie near their bounds.
+    for seed, shift in enumerate((-0.45, 0.0, 0.45)):
+        maps = np.clip(made(seed, n_models=3, n_bags=8, noise=noise) + shift, 0, 1)
+        result = cal.stability(maps, replicates=100, seed=seed)
+        for name in result.names:
+            lowest, highest = SCORES[name].bounds
+            spans = [(result[name].low, result[name].high)]
+            if name not in CALLED:
+                spans.append((result.leave_one_out(name).low, result.leave_one_out(name).high))
+            for low, high in spans:
+                assert math.isnan(low) or lowest <= low < high <= highest, name
+
+
 def test_two_models_say_nothing_of_other_trainings() -> None:
     found = found_of(made(n_models=2))
     left = found.leave_one_out("APJ")
@@ -76,6 +97,19 @@ def test_two_models_say_nothing_of_other_trainings() -> None:
     )
     assert "few-models" in found.flags
     assert left.most_different is None
+
+
+def test_only_marks_that_a_table_has_are_explained() -> None:
+    """Images that are all alike have the mark §, and without an interval there is no mark."""
+    result = cal.stability(np.tile(made(3, n_models=3, n_bags=1), (1, 12, 1)), replicates=100)
+    assert "identical_units" in result["APO"].flags
+    assert marks_of(result["APO"]) == ""
+    assert marks_of(result["APJ"]) == "§"
+    assert "marked § in tables" in " ".join(result.warnings)
+    without = [replace(row.estimate, low=math.nan, high=math.nan) for row in result.rows]
+    rows = tuple(replace(row, estimate=one) for row, one in zip(result.rows, without))
+    bare = remarks(replace(result, stability_rows=rows))
+    assert not [remark for remark in bare if "§" in remark.text]
 
 
 def test_the_model_that_differs_most_is_named() -> None:

@@ -10,7 +10,7 @@ import pytest
 import calipers as cal
 
 BOX = [10.0, 10.0, 30.0, 30.0]
-NOTE = "were resampled, and centres differ"
+NOTE = "were resampled, but results differ between centres"
 
 
 def evaluated(seed: int, spread: float, centres: int = 8, **changes: object) -> cal.Evaluation:
@@ -39,12 +39,12 @@ def notes(evaluation: cal.Evaluation) -> list[str]:
 def test_centres_that_differ_are_told() -> None:
     said = notes(evaluated(0, 0.25))
     assert len(said) == 1
-    assert said[0].startswith("Patients were resampled, and centres differ: over 8 centres the")
-    assert "--cluster centre,patient speaks about other centres" in said[0]
+    assert said[0].startswith("Patients were resampled, but results differ between centres: the")
+    assert "--cluster centre,patient gives intervals for other centres" in said[0]
 
 
 def test_few_centres_get_no_advice_that_cannot_be_followed() -> None:
-    assert "4 centres are too few to speak about others" in notes(evaluated(1, 0.3, 4))[0]
+    assert "4 centres are too few to generalise to others" in notes(evaluated(1, 0.3, 4))[0]
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,22 @@ The quick cells run always: few data sets, a wide tolerance. The long test runs 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from calipers.statistics.estimates import Certainty, _columns, replicates
 from calipers.statistics.intervals import Support, intervals
-from calipers.validation import choices_few_errors, experiments
-from calipers.validation.cells import HIGHEST, LOWEST, WIDEST, Effort, Tally
+from calipers.statistics.weights import Units
+from calipers.validation import choices_few_errors, choices_gains, experiments, features
+from calipers.validation.cells import HIGHEST, LOWEST, WIDEST, CoverageCell, Effort, Tally
 from calipers.validation.choices import DESIGNS, compare
 from calipers.validation.coverage import END, START, main, measured, read_csv
 from calipers.validation.designs import CohortDesign, cohort_of
-from calipers.validation.objects import Quantity, object_cells
+from calipers.validation.objects import Quantity, Simulation, object_cells
 
 FEW = Effort(simulations=40, replicates=200, extra=160, images_of_truth=30_000, seed=77)
 # 40 data sets at 95 %: fewer than 33 intervals with the truth have a chance of 1 in 1,000.
@@ -61,8 +64,6 @@ def test_intervals_over_images_of_patients_are_too_narrow() -> None:
 
 
 def test_a_tally_counts_by_hand() -> None:
-    from calipers.statistics.weights import Units
-
     tally = Tally(0.5)
     for value, low, high in ((0.4, 0.3, 0.6), (0.6, 0.55, 0.7), (0.5, np.nan, np.nan)):
         tally.add(value, low, high)
@@ -102,7 +103,10 @@ def test_the_command_measures_what_the_page_promises(tmp_path: Path) -> None:
     outside = [str(cell) for cell in cells if not cell.inside]
     assert len(outside) <= 0.05 * len(cells), "\n".join(outside)
     assert all(cell.without == 0 for cell in cells)
-    assert min(cell.coverage for cell in cells) > 0.85, "\n".join(outside)
+    # No cell may lie below the gate by more than its number of data sets explains: intervals that
+    # hold the truth in .90 of the cases are this low in 2 of 100 measurements.
+    lowest = LOWEST - 2 * math.sqrt(LOWEST * (1 - LOWEST) / Effort().simulations)
+    assert min(cell.coverage for cell in cells) > lowest, "\n".join(outside)
     assert (LOWEST, HIGHEST) == (0.90, 0.995)
 
 
@@ -151,6 +155,53 @@ def test_the_chosen_rule_for_few_errors_is_that_of_the_code(units: int, size: in
         assert (low[0], high[0]) == pytest.approx((interval.low, interval.high), abs=0.004)
 
 
+def test_the_chosen_rule_for_gains_is_that_of_the_code() -> None:
+    """Few errors, many of them, and units of many images; a candidate has its own way to bounds."""
+    made = []
+    for units, images, alarms in ((60, 1, 0.1), (9, 12, 0.4), (90, 2, 0.8)):
+        design = CohortDesign("d", units, images, (0.6, 0.5), alarms=alarms, loose=0.1)
+        simulation = Simulation(design, choices_gains.NAMES, 5)
+        code = np.repeat(np.arange(units), images)
+        drawn = Units.of("patient", code, design.n_images)
+        certainty = Certainty(replicates=200)
+        for (evidence,) in simulation.data_sets(2):
+            cases = list(zip(simulation.metrics, evidence))
+            for case, sample in zip(cases, replicates(cases, drawn, certainty)):
+                value = case[0].value(case[1], np.ones((1, design.n_images), np.int64))[0]
+                columns = _columns(case, value, sample, drawn, certainty)
+                for name, (column, _) in zip(case[0].facts.names, columns):
+                    expected = choices_gains.bounds_of(choices_gains.CHOSEN, column, name)
+                    bits = column.values[:1], column.replicates[:, :1], column.support[:1]
+                    (stated,) = intervals(*bits, apart=True)
+                    assert (stated.low, stated.high) == pytest.approx(expected, abs=1e-12)
+                    made.append(stated.method)
+    assert {"gamma-t", "bootse-t-logit"} == set(made)
+
+
+def test_candidates_for_gains_are_chosen_by_the_rule_that_was_written_before() -> None:
+    before, chosen = choices_gains.BEFORE, choices_gains.CHOSEN
+
+    def cells(rule, coverages, width) -> list[CoverageCell]:
+        made = []
+        for coverage in coverages:
+            made.append(CoverageCell(rule.name, "", "", "", 9, 0.1, 400, 1.0, coverage, width, 0.0))
+        return made
+
+    # More inside, but two more below .90: under-coverage comes first.
+    low = cells(before, (0.89, 0.89, 0.95, 0.95), 1.0)
+    wide = cells(chosen, (0.95,) * 4, 1.6)
+    assert choices_gains.chosen([*low, *wide], (before, chosen)) == chosen
+    # One more below is no reason; then the number inside counts, then the width.
+    low = cells(before, (0.89, 0.95, 0.95, 0.95), 1.0)
+    assert choices_gains.chosen([*low, *wide], (before, chosen)) == before
+    assert (
+        choices_gains.chosen(
+            [*cells(before, (0.95,), 1.2), *cells(chosen, (0.95,), 1.1)], (before, chosen)
+        )
+        == chosen
+    )
+
+
 def test_candidates_for_few_errors_are_compared_on_kinds_of_their_own() -> None:
     kinds = choices_few_errors.CHOOSING[2][1][:40]
     lines = list(choices_few_errors.compare("rates", kinds, 1, seed=3))
@@ -166,3 +217,23 @@ def test_experiments_are_measured_in_their_order() -> None:
     (cells,) = measured(name, tiny)
     assert {cell.design for cell in cells} == {name}
     assert cells == list(object_cells(designs()[name], experiments.ONE_CLASS, tiny))
+
+
+@pytest.mark.parametrize(
+    ("family", "measure", "design"),
+    [
+        ("agreement", features.rating_cells, features.RATINGS[0]),
+        ("stability", features.training_cells, features.TRAININGS[1]),
+        ("stability", features.other_training_cells, features.OTHER_TRAININGS[0]),
+    ],
+)
+def test_ratings_and_trainings_have_intervals_that_hold_their_value(
+    family: str, measure, design
+) -> None:
+    tiny = Effort(simulations=4, replicates=100, extra=8, images_of_truth=3_000)
+    cells = measure(design, tiny)
+    assert {(cell.family, cell.design) for cell in cells} == {(family, design.name)}
+    for cell in cells:
+        assert (cell.stated, cell.without) == (1.0, 0.0), str(cell)
+        assert 0.2 < cell.truth < 1.0, str(cell)
+        assert cell.coverage > 0, str(cell)

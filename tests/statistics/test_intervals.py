@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from calipers.errors import UsageError
 from calipers.statistics import few_errors, spread
@@ -104,7 +104,7 @@ def test_29_of_30_by_the_plain_formula() -> None:
         theta, np.minimum(replicates, 1 - 1e-9), n_units=30
     )  # just off the bound: the rule for it is apart
     assert (found.low, found.high) == pytest.approx((0.778, 0.996), abs=6e-3)
-    assert making.wilson(29, 30) == pytest.approx((0.833, 0.994), abs=5e-4)
+    assert few_errors.wilson(29, 30) == pytest.approx((0.833, 0.994), abs=5e-4)
 
 
 def test_a_scale_without_end_does_not_overflow() -> None:
@@ -348,7 +348,7 @@ def test_errors_in_units_of_their_own_never_raise_the_lower_bound(level: float) 
         effect = few_errors.assumed_effect(size, n_units, n_units - 1, level)
         lowest = path.lowest_share(n, n / effect)
         highest = path.highest_rate(1 / n, effect / n)
-        gain = path.highest_gain(effect / n)
+        gain = path.highest_gain(1 / n, np.full(len(n), effect))
         assert (np.diff(lowest) <= 1e-12).all()
         assert (np.diff(highest) >= -1e-12).all()
         assert (np.diff(gain) >= -1e-12).all()
@@ -476,26 +476,67 @@ def test_no_event_leaves_room_for_some() -> None:
     assert found.high == pytest.approx(-math.log(0.05) / 30 * (1 + 0.5 * wider))
 
 
+def mid_p_gamma(x: float, size: float, further: float) -> tuple[float, float]:
+    """The interval of a sum of costs by SciPy: an even mixture of two gamma distributions."""
+    with_one = (x * size + further**2) / (x + further)
+    seen = stats.gamma(x / size, scale=size)
+    unseen = stats.gamma((x + further) / with_one, scale=with_one)
+
+    def at(share: float) -> float:
+        def distance(value: float) -> float:
+            return seen.cdf(value) / 2 + unseen.cdf(value) / 2 - share
+
+        ends = seen.ppf(share), unseen.ppf(share)
+        return float(optimize.brentq(distance, min(ends), max(ends), xtol=1e-15))
+
+    return at(0.025), at(0.975)
+
+
+@pytest.mark.parametrize("x", [1e-4, 0.003, 0.02, 0.2, 0.6])
+@pytest.mark.parametrize("size", [0.001, 0.01, 0.08])
+@pytest.mark.parametrize("further", [0.002, 0.01, 0.1])
+def test_the_interval_of_a_sum_of_costs_is_the_mid_p_gamma_interval(
+    x: float, size: float, further: float
+) -> None:
+    arrays = np.array([x]), np.array([size]), np.array([further])
+    low, high = few_errors.gamma(*arrays, 0.95)
+    assert (low[0], high[0]) == pytest.approx(mid_p_gamma(x, size, further), rel=1e-9, abs=1e-12)
+
+
 def test_a_sum_of_costs_counts_events_and_ends_at_its_bound() -> None:
-    """A false alarm of 40 patients costs half a reference of 40 at most, if nothing shows more."""
+    """A false alarm of 40 patients costs half a reference of 40, if nothing shows more."""
     support = Support(40, n_error=0, n_trials=40, event=0.5 / 40)
     found = one(0.0, np.zeros(2000), support)
     wider = (stats.t.ppf(0.975, 39) / stats.norm.ppf(0.975)) ** 2
     assert (found.low, found.method, found.flags) == (0.0, "gamma-t", ("few_errors",))
-    assert found.high == pytest.approx(-math.log(0.025) * 0.5 / 40)
+    # The rule of three.
+    assert found.high == pytest.approx(-math.log(0.05) * 0.5 / 40)
+    # In units of 3 objects, 2 further ones are likely to fare like the first with .25 each.
+    found = one(0.0, np.zeros(2000), replace(support, size=3.0))
+    assert found.high == pytest.approx(-math.log(0.05) * 0.5 / 40 * 1.5)
     # Three cheap errors: the bound is that with one of the assumed cost more.
     replicates = sample(0.01, 0.004)
     found = one(0.01, replicates, replace(support, n_error=3))
     error = np.std(replicates, ddof=1) * math.sqrt(40 / 39)
     size = max(error**2 / 0.01, 0.6 * error**2 / 0.01 + 0.4 * 0.5 / 40) * wider
-    above = (0.01 * size + (0.5 / 40) ** 2) / (0.01 + 0.5 / 40)
-    high = above * stats.gamma.ppf(0.975, (0.01 + 0.5 / 40) / above)
-    low = size * stats.gamma.ppf(0.025, 0.01 / size)
-    # That of one error fewer of the same cost lies a little higher.
-    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high, abs=0.001))
-    assert found.high >= high
+    low, high = mid_p_gamma(0.01, size, 0.5 / 40)
+    assert (found.low, found.high) == pytest.approx((low, high))
     found = one(0.9, np.where(np.arange(2000) % 9 == 0, 1.0, 0.9), replace(support, event=0.5))
     assert found.low < 0.9 < found.high == 1.0
+
+
+@pytest.mark.parametrize(("error", "method"), [(0.019, "gamma-t"), (0.017, "bootse-t-logit")])
+def test_sums_of_costs_have_the_gamma_form_up_to_thirty_errors(error: float, method: str) -> None:
+    """Errors in many units, worth 28 and 34: that is not few, and has no mark."""
+    support = Support(60, n_error=31, n_trials=60, event=1 / 60, reach=1.0, few_reach=4.0)
+    replicates = sample(0.1, error) - 0.002  # biased downwards
+    found = one(0.1, replicates, support)
+    assert (found.method, found.flags) == (method, ())
+    plain = one(0.1, replicates, replace(support, reach=0.0, few_reach=0.0))
+    times = 4.0 if method == "gamma-t" else 1.0
+    # On the logit scale an upper end moves by more than the value.
+    assert found.high - plain.high == pytest.approx(times * (0.1 - replicates.mean()), rel=0.5)
+    assert found.low == plain.low
 
 
 @pytest.mark.parametrize("n_error", range(1, 12))
@@ -576,9 +617,9 @@ def test_wilson_and_clopper_pearson_by_hand() -> None:
         ((30, 30), (0.886487, 1.0), (0.884297, 1.0)),
         ((0, 20), (0.0, 0.161125), (0.0, 0.168433)),
     ):
-        assert making.wilson(k, n) == pytest.approx(wilson, abs=5e-7)
-        assert making.clopper_pearson(k, n) == pytest.approx(exact, abs=5e-7)
-    assert np.isnan([*making.wilson(0, 0), *making.clopper_pearson(0, 0)]).all()
+        assert few_errors.wilson(k, n) == pytest.approx(wilson, abs=5e-7)
+        assert few_errors.clopper_pearson(k, n) == pytest.approx(exact, abs=5e-7)
+    assert np.isnan([*few_errors.wilson(0, 0), *few_errors.clopper_pearson(0, 0)]).all()
 
 
 @pytest.mark.parametrize("method", ["bootse-t-logit", "percentile", "basic", "bca"])

@@ -37,7 +37,7 @@ def _best(cohort: Cohort, model: str, *, same_class: bool) -> np.ndarray:
 
 
 def test_the_same_seed_gives_the_same_cohort(cohort: Cohort) -> None:
-    again = demo_cohort(0)
+    again = demo_cohort.__wrapped__(0)
     assert again.images.ids == cohort.images.ids
     np.testing.assert_array_equal(again.references.boxes, cohort.references.boxes)
     for name, predictions in cohort.models.items():
@@ -49,7 +49,9 @@ def test_the_same_seed_gives_the_same_cohort(cohort: Cohort) -> None:
 def test_the_global_random_state_has_no_influence(cohort: Cohort) -> None:
     np.random.seed(5)  # noqa: NPY002
     before = np.random.get_state()[1].tolist()  # noqa: NPY002
-    np.testing.assert_array_equal(demo_cohort().references.boxes, cohort.references.boxes)
+    np.testing.assert_array_equal(
+        demo_cohort.__wrapped__().references.boxes, cohort.references.boxes
+    )
     assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
 
 

@@ -37,7 +37,12 @@ from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.resampling import check_seed
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row
-from calipers.show.words import percent_text, plural, share_in_words
+from calipers.show.words import (
+    flag_text,
+    percent_text,
+    plural,
+    share_in_words,
+)
 from calipers.statistics.intervals import check_level, check_replicates
 from calipers.statistics.weights import Units
 
@@ -389,10 +394,8 @@ def in_words(flags: Sequence[str], unit: str, n_units: int) -> list[str]:
     sentences = {
         "few_units": f"some values come from fewer than 10 of the {n_units} {plural(unit)}: their "
         "intervals are rough",
-        "few_errors": "where fewer than 5 units show an error, the interval counts units and "
-        "ratings (jeffreys-t, marked * in tables)",
-        "identical_units": "where all units are alike, their number alone makes the interval "
-        "(marked § in tables)",
+        "few_errors": f"{flag_text('few_errors', unit)} (marked * in tables)",
+        "identical_units": f"{flag_text('identical_units', unit)} (marked § in tables)",
     }
     return [sentence for flag, sentence in sentences.items() if flag in flags]
 

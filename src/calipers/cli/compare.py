@@ -97,7 +97,7 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
     PREDS are files, or name=file to name a model; all pairs are compared. Differences are paired,
     because all models saw the same patients (or images). REFS may also be a folder that evaluate -o
     or maps -o wrote, alone or with others of the same references, or a folder of volumes with
-    folders of score maps as PREDS.
+    folders of predicted labels or of score maps as PREDS.
 
     \b
     calipers compare refs.json ours=a.json theirs=b.json --preset overview --metrics AP@0.5,F1@0.5

@@ -60,7 +60,7 @@ from calipers.show.terminal import (
     print_tables,
     printable,
 )
-from calipers.show.words import interval_text, number_text
+from calipers.show.words import count_text, interval_text, number_text
 
 EACH = "each"  # of --readers: every reader is the reference in turn
 READER_METRICS = "F1@0.5,sensitivity@0.5,PPV@0.5,FP/image@0.5"  # readers have no scores
@@ -660,10 +660,13 @@ def _cells(outcome: Outcome) -> tuple[str, str, str]:
     row = outcome.row
     if row is None:
         return one_line(outcome.place), "-", ""
-    numbers = (
-        f"n = {row['n_units']} ({row['unit']}), {row['n_images']} images, {row['n_references']} "
-        f"references"
+    amounts = (
+        count_text(row["unit"], row["n_units"]),
+        count_text("image", row["n_images"]),
+        count_text("reference", row["n_references"]),
     )
+    # Where images are resampled, they are the units.
+    numbers = f"n = {', '.join(dict.fromkeys(amounts))}"
     if _has_interval(row):
         numbers += f"; {row['method']}"
     return one_line(outcome.place), _estimate_text(row), one_line(numbers)

@@ -34,7 +34,7 @@ from calipers.cli.options import (
     verb,
     writing_options,
 )
-from calipers.errors import UsageError, one_of
+from calipers.errors import InputError, UsageError, one_of
 from calipers.results.files import check_file
 from calipers.show.terminal import Narrator, print_tables
 
@@ -49,6 +49,10 @@ SUFFIXES = {"coco": "json", "csv": "csv", "tsv": "tsv", "parquet": "parquet"}
 # Options that only mean something with --evaluate or --tune.
 OF_EVALUATION = ("preset", "protocol", "metrics", "cluster", "strata", "replicates", "level")
 FOLDS, ROUNDS = 5, 3
+SCORE_HINT = (
+    "members are averaged by their scores: turn these into probabilities, percentages by dividing "
+    "them by 100"
+)
 
 
 @verb()
@@ -127,7 +131,6 @@ def fuse(references: str, predictions: tuple[str, ...], output: str, **options: 
     calipers fuse refs.json a=a.json b=b.json --tune --tuning split=tune --evaluate -o ensemble
     """
     from calipers.fusion.recipe import FusionRecipe, tuned_name
-    from calipers.io.read import read
     from calipers.show.words import count_text
 
     files = named_files(predictions)
@@ -138,7 +141,7 @@ def fuse(references: str, predictions: tuple[str, ...], output: str, **options: 
     protocol = _protocol(options)
     target = _Target.of(output, options, (references, *files.values()))
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
-    cohort = read(references, files, **reading_arguments(options))
+    cohort = _read(references, files, options)
     of, on = count_text("member", len(files)), count_text("image", cohort.n_images)
     narrator.say(f"{of} on {on}; recipe {recipe.name}")
     if options["plan"]:
@@ -151,6 +154,19 @@ def fuse(references: str, predictions: tuple[str, ...], output: str, **options: 
         return
     print_tables(document.tables())
     narrator.say(f"written: {output}" if target.is_file else f"page: {target.page}")
+
+
+def _read(references: str, files: dict[str, str], options: dict[str, Any]) -> Cohort:
+    """Read references and members.
+
+    Other verbs rank by any scores, and propose that for scores beyond [0, 1]; no option does here.
+    """
+    from calipers.io.read import read
+
+    try:
+        return read(references, files, **reading_arguments(options))
+    except InputError as error:
+        raise error.with_hint("score-range", SCORE_HINT) from None
 
 
 @dataclass(frozen=True)

@@ -91,8 +91,8 @@ SETTINGS = ("threshold", "connectivity", "least", "tuning")
     "--normalise",
     metavar="[MODEL=]NAME",
     multiple=True,
-    help="How scores are normalised: none (default), minmax, sigmoid, odds, clip, uint8, uint16 or "
-    "rank; MODEL=NAME for one model, may be repeated.",
+    help="How scores are normalised: none (default), minmax, sigmoid, odds, clip, uint8, uint16, "
+    "percent or rank; MODEL=NAME for one model, may be repeated.",
 )
 @click.option(
     "--threshold", metavar="SCORE", help="Threshold for objects: a score, fpr:0.05, or best-dice."

@@ -11,6 +11,7 @@ them alike.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -360,6 +361,11 @@ def reading_options(function: F) -> F:
             help="Boxes that reach beyond their image: keep (default), clip or refuse.",
         ),
         click.option(
+            "--where",
+            metavar="COLUMN=VALUE",
+            help="Evaluate only images with this value of a column, such as split=test.",
+        ),
+        click.option(
             "--readers",
             metavar="RULE",
             help="Several readers of one image: any, majority, each (in turn), or the name of one.",
@@ -524,6 +530,7 @@ def reading_arguments(options: dict[str, Any], *, each_reader: bool = False) -> 
         "reference_pattern": options["reference_pattern"],
         "missing_volumes": options["missing_volumes"],
         "geometry": options["geometry"],
+        "where": options["where"],
     }
 
 
@@ -637,4 +644,8 @@ def metric_names(text: str | None) -> list[str] | None:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise UsageError(f"--metrics takes NAME,NAME,..., not {text!r}")
+    # No metric is called by a number: that is the rest of one with a decimal comma.
+    if any(name.isdigit() for name in names):
+        pointed = re.sub(r"(@\d+),(\d+)(?=,|$)", r"\1.\2", text)
+        raise UsageError(f"no metric {text!r}; did you mean {pointed!r}?")
     return names

@@ -68,7 +68,8 @@ def report(folder: str, **options: Any) -> None:
     calipers report results --redact -o for-others.html
     """
     from calipers import __version__
-    from calipers.evaluation.saved import PAGE, open_folder
+    from calipers.evaluation.saved import open_folder
+    from calipers.io.saved.folder import PAGE, log_page
 
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     target = Path(folder) / PAGE if options["output"] is None else Path(options["output"])
@@ -88,6 +89,8 @@ def report(folder: str, **options: Any) -> None:
     stored.evaluation.report(
         target, command=stored.command, step=narrator.doing, **sections, **pictures
     )
+    if target.resolve() == (Path(folder) / PAGE).resolve():
+        log_page(Path(folder), __version__)
     content = target.read_bytes()
     document = {
         "schema": "calipers.report/1",
@@ -105,7 +108,8 @@ def _check_target(folder: str, target: Path, options: dict[str, Any]) -> None:
     """Refuse a bad target before any work is done; of the folder itself only the page may be
     replaced.
     """
-    from calipers.evaluation.saved import FILES, PAGE
+    from calipers.evaluation.saved import FILES
+    from calipers.io.saved.folder import PAGE
     from calipers.results.files import check_file
 
     if not os.path.isdir(folder):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from calipers.cli.options import (
     engine_option,
     force_option,
     jobs_option,
+    metric_names,
     named_files,
     no_ci_option,
     output_folder_option,
@@ -61,10 +63,12 @@ NAMED = ("metric", "criterion")  # choices with an option of their own
     help="Choices and their values in TOML. Default: what suits the data.",
 )
 @click.option(
+    "--metrics",
     "--metric",
-    metavar="NAME",
+    "metric",
+    metavar="A,B,...",
     multiple=True,
-    help="Use only this metric, such as AP or F1. Repeatable.",
+    help="Use only these metrics, such as AP,F1.",
 )
 @click.option(
     "--criterion", metavar="NAME", multiple=True, help="Use only this criterion. Repeatable."
@@ -123,6 +127,14 @@ def multiverse(references: str, predictions: tuple[str, ...], **options: Any) ->
     _finish(result, narrator, options)
 
 
+def listed_names(texts: Sequence[str]) -> list[str]:
+    """Return the names of ``A,B`` and of options that were repeated."""
+    names: list[str] = []
+    for text in texts:
+        names += metric_names(text) or []
+    return names
+
+
 def _grid(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return grid and base of the file and the options; errors in them are reported before anything
     is read.
@@ -134,8 +146,9 @@ def _grid(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     if options["grid"] is not None:
         grid, base = load_grid(options["grid"])
     for name in NAMED:
-        if options[name]:
-            grid[name] = list(options[name])
+        names = listed_names(options[name])
+        if names:
+            grid[name] = names
     # What the user left out comes from the default grid, and the two may contradict.
     check_grid({**DEFAULT, **grid})
     return grid, base
@@ -181,7 +194,9 @@ OVER = (
     "threshold=0.1:0.9:0.1, criterion=box-iou,iop or position-noise.sigma=0:2:0.25; one or two of "
     "them."
 )
-METRIC = "A metric, such as AP@0.4. Default: those of its headline that the choice applies to."
+METRIC = (
+    "Metrics, such as AP@0.4,FROC@1. Default: those of the headline that the choice applies to."
+)
 ALWAYS = "A corruption that is always applied, after the others."
 
 
@@ -192,7 +207,7 @@ MOST = 10_000
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="[PREDS...]", nargs=-1)
 @click.option("--over", metavar="CHOICE=VALUES", multiple=True, required=True, help=OVER)
-@click.option("--metric", "metrics", metavar="NAME", multiple=True, help=METRIC)
+@click.option("--metrics", "--metric", "metrics", metavar="A,B,...", multiple=True, help=METRIC)
 @output_folder_option("Folder for sweep.json, sweep.csv and figures; must be new or empty.")
 @preset_option("Preset. Default: overview.")
 @protocol_option()
@@ -233,8 +248,9 @@ def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None
     over, files = choices_of(options["over"]), named_files(predictions)
     for name, values in over.items():
         check_choice(name, values)  # errors are reported before anything is read
-    protocol = chosen_protocol(options, default="overview").including(options["metrics"])
-    metrics = chosen_metrics(protocol, options["metrics"], over)
+    names = listed_names(options["metrics"])
+    protocol = chosen_protocol(options, default="overview").including(names)
+    metrics = chosen_metrics(protocol, names, over)
     if options["output"] is not None:
         others = [options[key] for key in ("groups", "protocol") if options[key]]
         _check_sweep_folder(
@@ -325,7 +341,7 @@ def _value(text: str, entry: str) -> float | str:
 
 
 def chosen_metrics(
-    protocol: Any, names: tuple[str, ...], over: dict[str, list[float | str]]
+    protocol: Any, names: Sequence[str], over: dict[str, list[float | str]]
 ) -> list[str]:
     """Return the metrics that were named; else those of the headline that the choices apply to."""
     from calipers import registry

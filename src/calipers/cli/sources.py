@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `compare` and `multiverse` work on: files of boxes, folders of volumes, saved results.
 
-REFS and PREDS are files that `calipers.read` reads; or folders with a label volume and a score map
-per sample; or the folders that ``evaluate -o`` and ``maps -o`` wrote, which have references and
-predictions inside. `source_of` tells which, and `ModelSource.cohort` reads them. Several saved
-folders are joined if they hold the same references.
+REFS and PREDS are files that `calipers.read` reads; or folders with a label volume per sample and
+predicted labels or score maps; or the folders that ``evaluate -o`` and ``maps -o`` wrote, which
+have references and predictions inside. `source_of` tells which, and `ModelSource.cohort` reads
+them: predicted labels as ``calipers evaluate`` does, unless the protocol has metrics on voxels, and
+score maps as ``calipers maps`` does. Several saved folders are joined if they hold the same
+references.
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from calipers.io.saved.folder import StoredFolder
 
 MOST_NAMES = 1000  # of a folder: enough to see what is in it
+MOST_OPENED = 10  # files of a folder, to see what their values are
+# Options of reading that maps of scores have, too.
+OF_MAPS = ("groups", "labels", "pattern", "reference_pattern", "missing_volumes", "segment")
 ANNOTATIONS = (".txt", ".xml", ".json", ".csv", ".tsv", ".parquet")
 
 
@@ -33,7 +38,7 @@ ANNOTATIONS = (".txt", ".xml", ".json", ".csv", ".tsv", ".parquet")
 class ModelSource:
     """Where references and predictions are, and the protocol that suits them."""
 
-    kind: Literal["boxes", "volumes", "saved"]
+    kind: Literal["boxes", "labels", "maps", "saved"]
     references: str
     files: Mapping[str, str]  # of the models, or the saved folders
     stored: tuple[StoredFolder, ...] = ()
@@ -46,7 +51,7 @@ class ModelSource:
 
             first = self.stored[0]
             return Protocol.from_dict(first.document["protocol"], file=first.file)
-        return "anomaly" if self.kind == "volumes" else "coco"
+        return "anomaly" if self.kind == "maps" else "coco"
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -57,13 +62,24 @@ class ModelSource:
     def cohort(self, protocol: Protocol, options: dict[str, Any]) -> Cohort:
         """Return the cohort with all models, of which there have to be two or more."""
         if self.kind == "saved":
+            _refuse_options(options, (), "saved results, which are not read again")
             cohort = _joined(self.files, self.stored)
-        elif self.kind == "volumes":
+        elif self.kind == "maps" or (self.kind == "labels" and _is_on_voxels(protocol)):
             from calipers.io.volumes.pairing import read_maps
             from calipers.maps.evaluate import evaluate_maps
 
-            samples = read_maps(self.references, self.files, groups=options["groups"])
-            cohort = evaluate_maps(samples, protocol, ci=False).cohort
+            _refuse_options(options, OF_MAPS, "folders of score maps")
+            samples = read_maps(
+                self.references,
+                self.files,
+                groups=options["groups"],
+                pattern=options["pattern"],
+                reference_pattern=options["reference_pattern"],
+                missing=options["missing_volumes"],
+                segment=options["segment"],
+            )
+            labels = "binary" if options["labels"] == "classes" else options["labels"]
+            cohort = evaluate_maps(samples, protocol, labels=labels, ci=False).cohort
         else:
             from calipers.io.read import read
 
@@ -97,8 +113,45 @@ def source_of(
         raise _too_few(len(files))
     both = [references, *files.values()]
     if all(holds_volumes(path) for path in both):
-        return ModelSource("volumes", references, files)
+        is_labelled = all(_holds_labels(path) for path in files.values())
+        return ModelSource("labels" if is_labelled else "maps", references, files)
     return ModelSource("boxes", references, files)
+
+
+def _holds_labels(path: str) -> bool:
+    """Return whether the first files of a folder hold labels, not scores."""
+    from calipers.doctor.volume_folders import file_facts
+    from calipers.io.volumes.open import open_volume
+    from calipers.io.volumes.pairing import list_samples
+
+    for file in list(list_samples(Path(path), "predictions").files.values())[:MOST_OPENED]:
+        try:
+            volume = open_volume(file)
+            facts = file_facts(volume, volume.read())
+        except InputError:
+            # Several channels, for one. Whoever reads the file says what is wrong with it.
+            return False
+        # A file without any finding tells nothing.
+        if facts.high > 0:
+            return facts.labelled
+    return True
+
+
+def _is_on_voxels(protocol: Protocol) -> bool:
+    """Return whether a protocol has metrics that only maps have."""
+    from calipers.metrics.maps import MapMetric
+
+    return any(isinstance(metric, MapMetric) for metric in protocol.compile())
+
+
+def _refuse_options(options: dict[str, Any], understood: Sequence[str], inputs: str) -> None:
+    """Raise for options of reading that mean nothing for these inputs, instead of ignoring them."""
+    from calipers.doctor.remedies import DEFAULTS
+
+    arguments = reading_arguments(options, each_reader=True)
+    for name, default in {"groups": None, **DEFAULTS}.items():
+        if name not in understood and arguments[name] != default:
+            raise UsageError(f"--{name.replace('_', '-')} is not for {inputs}")
 
 
 def is_saved(path: str) -> bool:

@@ -279,7 +279,7 @@ def grid_of(text: str | None) -> tuple[int, ...] | None:
 @click.option(
     "--normalise",
     metavar="NAME",
-    help="How scores are normalised: minmax, sigmoid, clip, uint8, uint16 or rank.",
+    help="How scores are normalised: minmax, sigmoid, odds, clip, uint8, uint16, percent or rank.",
 )
 @resampling_options
 @click.option(

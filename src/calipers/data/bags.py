@@ -493,8 +493,12 @@ def entries(values: Any, where: str) -> NDArray[Any]:
         raise refuse("values for all entries", "type", where, "an array with masked entries", hint)
     try:
         return host_array(values)
-    except ValueError:
-        raise refuse("an array", "shape-mismatch", where, "rows of different lengths") from None
+    except ValueError as error:
+        reason = str(error)
+        # That is how NumPy says it; other reasons are those of the library that made the values.
+        if "inhomogeneous" in reason:
+            raise refuse("an array", "shape-mismatch", where, "rows of different lengths") from None
+        raise refuse("an array of numbers", "type", where, reason) from None
 
 
 def refuse(expected: str, rule: str, location: str, value: object, hint: str = "") -> InputError:

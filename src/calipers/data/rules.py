@@ -39,6 +39,8 @@ Role = Literal["references", "predictions"]
 
 OUTSIDE_TOLERANCE = 1.0  # pixels; annotation tools round
 SIDES = " (two formats, such as xywh,xyxy, are for references and predictions)"
+PERCENT = 100.0
+LEAST_PERCENT = 20.0  # a model that is never surer than this has other scores
 # A few boxes beyond the image are sloppy; one in five is another format.
 SUSPECT_SHARE = 0.2
 
@@ -376,9 +378,25 @@ def _scores(delivery: Delivery, score_scale: str) -> Iterator[Finding]:
     if score_scale == "unit":
         out = finite & ((score < 0) | (score > 1))
         hint = "scores that are not probabilities: pass --score-scale raw (score_scale='raw')"
+        if are_percentages(score[finite]):
+            hint = (
+                "these look like percentages: divide them by 100, as calipers doctor does; or rank "
+                "by them as they are with --score-scale raw (score_scale='raw')"
+            )
         yield from _finding(
             delivery, out, "score-range", "score", "a score in [0, 1]", values=score, hint=hint
         )
+
+
+def are_percentages(score: F64) -> bool:
+    """Return whether finite scores look like percentages: from 0 to 100, most of them above 1.
+
+    Scores from 0 to 7 may be anything.
+    """
+    if not len(score):
+        return False
+    is_within = score.min() >= 0 and LEAST_PERCENT < score.max() <= PERCENT
+    return bool(is_within and (score > 1).mean() > 0.5)
 
 
 def _check_areas(delivery: Delivery) -> Iterable[Finding]:

@@ -117,6 +117,9 @@ def check_files(
         # The plainest of all mistakes: the files came in the wrong order.
         return _check_swapped(inputs, error)
     checkup = _check_opened(opened, symptoms, inputs)
+    whole = _check_whole_folder(checkup, opened, inputs)
+    if whole is not None:
+        return whole
     folder = _split_folder(checkup, inputs)
     if folder is None:
         return checkup
@@ -124,6 +127,41 @@ def check_files(
     rest = check_files(folder, predictions, groups, **reading)
     splits = [symptom for symptom in checkup.findings if symptom.code == OTHER_SPLITS]
     return replace(rest, findings=tuple(unexplained([*splits, *rest.findings])))
+
+
+def _check_whole_folder(checkup: Checkup, opened: OpenReferences, inputs: Inputs) -> Checkup | None:
+    """Examine the folder of a list that is only a part of it, as in LUNA16, where other files have
+    the scans without nodules; None if that does not help.
+    """
+    path, reader = Path(fspath(inputs.references)), reader_of(opened.file.format)
+    unknown = [symptom for symptom in checkup.findings if symptom.code == "unknown-image"]
+    companions = [name for name in reader.companions if (path.parent / name).is_file()]
+    is_part = bool(unknown or companions) and path.name not in companions
+    if not is_part or path.is_dir() or "folder" not in reader.inputs:
+        return None
+    folder = fspath(path.parent)
+    try:
+        if sniff(folder).format != opened.file.format:
+            return None
+        whole = _check_opened(*_open(replace(inputs, references=folder)))
+    except CalipersError:
+        return None
+    if not whole.commands or any(symptom.code == "unknown-image" for symptom in whole.findings):
+        return None
+    before, after = checkup.cohort, whole.cohort
+    symptom = Symptom(
+        "part-of-a-folder",
+        "error" if unknown else "warning",
+        fspath(inputs.references),
+        f"the folder of this file has more of the data set: {after.n_images} images and "
+        f"{len(after.references)} references, not {before.n_images} and {len(before.references)}",
+        before.n_images,
+        after.n_images,
+        "give the folder",
+        few(companions),
+    )
+    findings = unexplained([symptom, *whole.findings])
+    return replace(whole, findings=tuple(findings), refused=whole.refused or bool(unknown))
 
 
 def _split_folder(checkup: Checkup, inputs: Inputs) -> Path | None:
@@ -223,15 +261,15 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
         try:
             parts = _read_parts(name, path, opened.index, own_options)
         except InputError as error:
-            inside = _file_inside(path, opened.index, own_options)
-            if inside is None:
+            place, symptom = _right_place(path, opened.index, own_options, error)
+            if place is None:
                 findings.append(refusal(error, fspath(path)))
                 failed = True
                 continue
-            symptoms = [*symptoms, _only_a_file(path, inside)]
-            findings.append(symptoms[-1])
-            inputs = replace(inputs, predictions={**inputs.predictions, name: inside})
-            parts = _read_parts(name, inside, opened.index, own_options)
+            symptoms = [*symptoms, symptom]
+            findings.append(symptom)
+            inputs = replace(inputs, predictions={**inputs.predictions, name: place})
+            parts = _read_parts(name, place, opened.index, own_options)
         for file, model, kind, part in parts:
             cases.append((name, model, part, sample_of(part)))
             symptoms_of_part, is_usable = broken_records(
@@ -278,6 +316,27 @@ def _read_parts(
     return [(file, model, kind, read_part()) for file, model, kind, read_part in models]
 
 
+def _right_place(
+    path: PathName, index: ReferenceIndex, options: Options, error: InputError
+) -> tuple[str | None, Symptom]:
+    """Return the file in a folder, or the folder around a file, that holds the predictions which
+    the path itself does not, and the finding that says so; None if there is none.
+    """
+    about = fspath(path)
+    inside = _file_inside(path, index, options)
+    if inside is not None:
+        message = "a folder that is no input as a whole; one file in it holds predictions"
+        return inside, Symptom(
+            "not-a-file", "error", about, message, 1, 1, "give this file", (inside,)
+        )
+    around = _folder_around(path, index, options)
+    message = f"expected {error.expected}; the folder has what the file lacks"
+    examples = () if around is None else (around,)
+    return around, Symptom(
+        "part-of-a-folder", "error", about, message, 1, 1, "give the folder", examples
+    )
+
+
 def _file_inside(path: PathName, index: ReferenceIndex, options: Options) -> str | None:
     """Return the only file with predictions in a folder that is none itself, such as the results
     that a tool writes beside curves and weights.
@@ -296,9 +355,21 @@ def _file_inside(path: PathName, index: ReferenceIndex, options: Options) -> str
     return readable[0] if len(readable) == 1 else None
 
 
-def _only_a_file(path: PathName, inside: str) -> Symptom:
-    message = "a folder that is no input as a whole; one file in it holds predictions"
-    return Symptom("not-a-file", "error", fspath(path), message, 1, 1, "give this file", (inside,))
+def _folder_around(path: PathName, index: ReferenceIndex, options: Options) -> str | None:
+    """Return the folder of a file that does not hold its predictions itself, if that folder does,
+    as a whole: a list of jobs whose results lie beside it.
+    """
+    place = Path(fspath(path))
+    if not place.is_file():
+        return None
+    folder = fspath(place.parent)
+    try:
+        if sniff(folder).format != sniff(fspath(path)).format:
+            return None
+        _read_parts("", folder, index, options)
+    except CalipersError:
+        return None
+    return folder
 
 
 def _unusable_file(

@@ -51,6 +51,7 @@ DEFAULTS: Mapping[str, Any] = {
     "reference_pattern": None,
     "missing_volumes": "error",
     "geometry": None,
+    "where": None,
     "lenient": False,
 }
 # Options that say something about the predictions only, or about the file that was rewritten.

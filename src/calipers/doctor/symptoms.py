@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from calipers.arrays import F64, I64
 from calipers.data.cohort import ORIGINAL, Cohort
+from calipers.data.rules import PERCENT, are_percentages
 from calipers.doctor.spelling import class_index, image_index
 from calipers.doctor.trial import RawPredictions, best_trial, convincing, overlaps, share_met
 from calipers.io.reader import Key
@@ -28,11 +29,11 @@ Level = Literal["error", "warning", "note"]
 MOST_EXAMPLES = 5
 LONGEST = 100  # characters of an example
 SPLIT_COLUMNS = ("split", "subset", "fold", "partition", "set", "train_val_test")
+CENTRE_COLUMNS = ("centre", "center", "site", "hospital", "institution", "clinic", "scanner")
 SPLIT_NAMES = ("train", "trainval", "val", "valid", "validation", "test", "testing", "training")
 OTHER_SPLITS = "other-splits"
 BY_CHANCE = 0.01  # probability that a model is silent on a whole split although it was run there
 FEWEST_UNITS = 5  # with references of a class: fewer give no interval that can be trusted
-PERCENT = 100.0
 # A patient's part of a name: everything before the last separated number or letter code.
 PARTS = re.compile(r"^(?P<patient>.+?)[_\-. ](?P<rest>[^_\-. ]+)$")
 NUMBER = re.compile(r"\d")
@@ -245,9 +246,7 @@ def score_range(case: Case) -> Iterator[Symptom]:
     if not beyond.any():
         return
     examples = few([f"{value:g}" for value in np.unique(score[beyond])[:MOST_EXAMPLES].tolist()])
-    # Scores from 0 to 7 may be anything; as they are, they rank all the same.
-    is_percent = score.min() >= 0 and 20 < score.max() <= PERCENT and beyond.mean() > 0.5
-    if is_percent:
+    if are_percentages(score):
         yield Symptom(
             "score-percent",
             "error",
@@ -348,44 +347,55 @@ def missing_cases(case: Case) -> Iterator[Symptom]:
 
 def other_splits(case: Case) -> Iterator[Symptom]:
     """The references hold several splits, and the model was run on one of them only."""
-    split = _splits(case.cohort)
+    column, split = _splits(case.cohort)
     if split is None:
         return
     has_references = np.diff(case.cohort.references.offsets) > 0
     image = case.sample.image[case.sample.image >= 0]
     has_predictions = np.bincount(image, minlength=case.cohort.n_images) > 0
-    predicted = {str(name) for name in np.unique(split[has_predictions])}
+    predicted = np.unique(split[has_predictions]).tolist()
     if len(predicted) != 1:
         return
-    is_own = split == next(iter(predicted))
+    own_split = str(predicted[0])
+    is_own = split == own_split
     n_own = int((is_own & has_references).sum())
     n_spoken = int((is_own & has_references & has_predictions).sum())
     n_others = int((~is_own & has_references).sum())
     # Were it run on the others, it would speak on them as often as on its own.
     if (1.0 - (n_spoken + 0.5) / (n_own + 1.0)) ** n_others >= BY_CHANCE:
         return
+    hint = "give the references of this split only"
+    reading: dict[str, Any] = {}
+    if column:
+        hint, reading = "evaluate the images of this split", {"where": f"{column}={own_split}"}
     yield Symptom(
         OTHER_SPLITS,
         "warning",
         case.file,
-        f"all predictions are for the split {next(iter(predicted))!r}: images with references in "
-        "other splits count as missed",
+        f"all predictions are for the split {own_split!r}: images with references in other splits "
+        "count as missed",
         n_others,
         n_own + n_others,
-        "give the references of this split only",
+        hint,
         few(predicted),
+        reading,
+        case.sample if column else None,
     )
 
 
-def _splits(cohort: Cohort) -> NDArray[Any] | None:
-    """Return the split of every image: a column, or the first folder of its name."""
-    groups = {name.lower(): column for name, column in cohort.images.groups.items()}
+def _splits(cohort: Cohort) -> tuple[str, NDArray[Any] | None]:
+    """Return the split of every image and the column that has it: "" for the first folder of the
+    name of an image.
+    """
+    groups = {name.lower(): name for name in cohort.images.groups}
     for name in SPLIT_COLUMNS:
         if name in groups:
-            return np.array(list(map(str, groups[name].tolist())))
+            column = groups[name]
+            texts = map(str, cohort.images.groups[column].tolist())
+            return column, np.array(list(texts))
     folders = [name.partition("/")[0] for name in cohort.images.ids]
     is_split = all(folder.lower() in SPLIT_NAMES for folder in folders)
-    return np.array(folders) if is_split and len(set(folders)) > 1 else None
+    return "", np.array(folders) if is_split and len(set(folders)) > 1 else None
 
 
 def fractions(case: Case) -> Iterator[Symptom]:
@@ -492,7 +502,8 @@ def _number(key: object) -> int | None:
 
 def patients_in_names(cohort: Cohort) -> Iterator[Symptom]:
     """Names of images show which belong to one patient, and nothing else does."""
-    if "patient" in cohort.images.groups or ORIGINAL in cohort.images.groups:
+    # With one of these columns images are not resampled as independent ones.
+    if any(name in cohort.images.groups for name in ("patient", "sequence", ORIGINAL)):
         return
     names = cohort.images.ids
     if "file_name" in cohort.images.groups:
@@ -507,6 +518,15 @@ def patients_in_names(cohort: Cohort) -> Iterator[Symptom]:
         return
     if len(counts) < 3 or len(shared) < 0.1 * len(counts) or len(shared) < 2:
         return
+    hint = "pass a table with the columns image and patient: --groups TABLE"
+    for name, column in cohort.images.groups.items():
+        texts = list(map(str, column.tolist()))
+        if len(set(texts)) != len(counts) or len(set(zip(texts, patients))) != len(counts):
+            continue
+        # A centre is no patient, although its images are called after it.
+        if name.lower() in CENTRE_COLUMNS:
+            return
+        hint = f"the column {name!r} says the same: if these are patients, pass --cluster {name}"
     yield Symptom(
         "patients-in-names",
         "note",
@@ -515,7 +535,7 @@ def patients_in_names(cohort: Cohort) -> Iterator[Symptom]:
         "intervals treat their images as independent",
         len(names),
         len(names),
-        "pass a table with the columns image and patient: --groups TABLE",
+        hint,
         few(shared),
     )
 

@@ -17,7 +17,6 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from os import fspath
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,10 @@ import numpy as np
 
 from calipers.arrays import Array
 from calipers.doctor.checkup import check_files, refusal
+from calipers.doctor.numbered_objects import numbered_objects
 from calipers.doctor.remedies import Inputs
 from calipers.doctor.symptoms import Symptom, conclusion, few
+from calipers.doctor.turned_volumes import UNMET, turned, voxel_dice
 from calipers.errors import CalipersError, InputError
 from calipers.io.read import PathName, sniff
 from calipers.io.volumes.datasets import label_folders
@@ -43,10 +44,7 @@ from calipers.kernels import runs
 MOST_VALUES = 64  # distinct values of a file that are kept
 FEW_VALUES = 20  # whole numbers up to here are labels, whatever their arrangement
 LONG_RUN = 1.5  # mean length of runs of equal whole numbers from which they are labels
-MOST_TRIED = 12  # pairs on which turned axes are tried
-SAME_MOVE = 2.0  # voxels that moves differ by and still count as one shift of all volumes
-MOST_OF = 0.8  # share of the tried pairs that agree on how they are turned
-UNMET, MET = 0.05, 0.5  # Dice of voxels: as they are, and turned
+MOST_TRIED = 12  # pairs on which channels are tried
 
 
 @dataclass(frozen=True)
@@ -504,88 +502,6 @@ def grids(labels: Survey, one: Survey, geometry: PathName | None) -> Iterator[Sy
         )
 
 
-def turned(labels: Survey, one: Survey) -> Iterator[Symptom]:
-    """Voxels that are mirrored although headers agree, told by the overlap after turning them."""
-    tried = 0
-    votes: Counter[tuple[int, ...]] = Counter()
-    moves: list[list[float]] = []  # voxels by which each mask moves when it is mirrored
-    for name, facts in one.files.items():
-        reference = labels.files.get(name)
-        if tried >= MOST_TRIED:
-            break
-        if reference is None or facts.volume.shape != reference.volume.shape:
-            continue
-        if not reference.high > 0 or not facts.high > 0:
-            continue
-        target = reference.volume.read() != 0
-        mask = facts.volume.read()
-        mask = mask > (0 if facts.labelled else 0.5 * facts.high)
-        tried += 1
-        axes = _better_turn(target, mask)
-        if axes is not None:
-            votes[axes] += 1
-            moves.append(_moves(mask, axes))
-    if not votes:
-        return
-    axes, n = votes.most_common(1)[0]
-    # One pair may meet by chance; most of all pairs do not.
-    if n < max(2, MOST_OF * tried):
-        return
-    words = ", ".join("zyx"[axis - target.ndim] for axis in axes)
-    if np.ptp(np.array(moves), axis=0).max() <= SAME_MOVE:
-        steps = ", ".join(f"{step:+.0f}" for step in np.median(np.array(moves), axis=0))
-        yield Symptom(
-            "moved",
-            "error",
-            one.source,
-            f"voxels overlap their references if they are moved by {steps} voxels along "
-            f"{', '.join('zyx'[-target.ndim :])}, or mirrored along {words}: findings lie too much "
-            "alike to tell",
-            n,
-            tried,
-            "compare the origin and the order of the voxels with those of the image",
-        )
-        return
-    yield Symptom(
-        "mirrored",
-        "error",
-        one.source,
-        f"voxels overlap their references only if they are mirrored along {words}",
-        n,
-        tried,
-        f"write the voxels in the order of the image: mirror the array along {words}",
-    )
-
-
-def _better_turn(target: Array, mask: Array) -> tuple[int, ...] | None:
-    """Return the axes along which a mask has to be mirrored to meet its target; None if it meets
-    it as it is, or in no way.
-    """
-    if _dice(target, mask) >= UNMET:
-        return None
-    best, best_axes = MET, None
-    for flags in product((False, True), repeat=target.ndim):
-        axes = tuple(k for k, flag in enumerate(flags) if flag)
-        overlap = _dice(target, np.flip(mask, axes)) if axes else 0.0
-        if overlap > best:
-            best, best_axes = overlap, axes
-    return best_axes
-
-
-def _moves(mask: Array, axes: tuple[int, ...]) -> list[float]:
-    """Return by how many voxels mirroring moves the middle of a mask along every axis."""
-    moves = []
-    for axis, places in enumerate(np.nonzero(mask)):
-        is_turned = axis in axes
-        moves.append(mask.shape[axis] - 1 - 2.0 * float(places.mean()) if is_turned else 0.0)
-    return moves
-
-
-def _dice(first: Array, second: Array) -> float:
-    total = int(first.sum()) + int(second.sum())
-    return 2.0 * float((first & second).sum()) / total if total else 0.0
-
-
 def _channel_count(reference: tuple[int, ...], shape: tuple[int, ...]) -> int:
     """Return the number of channels of a file that has one more axis than its reference."""
     return shape[0] if len(shape) == len(reference) + 1 and shape[1:] == reference else 0
@@ -631,7 +547,7 @@ def _best_channel(labels: Survey, one: Survey, cases: Sequence[str], n: int) -> 
         target = labels.files[name].volume.read() != 0
         winner = one.files[name].volume.read().argmax(axis=0)
         for channel in range(n):
-            overlaps[channel] += _dice(target, winner == channel) / len(cases)
+            overlaps[channel] += voxel_dice(target, winner == channel) / len(cases)
     best = int(overlaps.argmax())
     return best if overlaps[best] > UNMET else None
 
@@ -660,9 +576,11 @@ def scale(one: Survey, model: str, options: dict[str, str]) -> Iterator[Symptom]
         normalise = "uint8" if high <= 255 else "uint16"
         hint = f"these are pixels of a picture: --normalise {normalise}"
     elif LEAST_PERCENT < high <= PERCENT:
-        normalise, hint = "", "if these are percentages, divide them by 100 and save them again"
-    if normalise:
-        options[f"normalise {model}"] = normalise
+        normalise, hint = (
+            "percent",
+            "if these are percentages, --normalise percent divides them by 100",
+        )
+    options[f"normalise {model}"] = normalise
     yield Symptom(
         "score-range",
         "error",
@@ -672,7 +590,7 @@ def scale(one: Survey, model: str, options: dict[str, str]) -> Iterator[Symptom]
         n,
         hint,
         few(outside),
-        reading={"normalise": normalise} if normalise else {},
+        reading={"normalise": normalise},
     )
 
 
@@ -733,6 +651,10 @@ def _with_objects(
             reading[name] = options[name]
     if "missing" in options:
         reading["missing_volumes"] = options["missing"]
+    values = [facts.values for one in surveys for facts in one.files.values()]
+    numbering = numbered_objects(inputs, reading, values)
+    if numbering is not None:
+        findings, reading = [*findings, numbering], {**reading, **numbering.reading}
     try:
         result = check_files(inputs.references, inputs.predictions, inputs.groups, **reading)
     except InputError as error:

@@ -51,6 +51,7 @@ from calipers.show.figures import (
     Mark,
 )
 from calipers.show.words import (
+    intervals_by,
     level_text,
     percent_text,
     plural,
@@ -92,8 +93,8 @@ def at_level(evaluation: Evaluation) -> str:
     if not has_intervals(evaluation):
         return ""
     settings = evaluation.statistics
-    units = f"{settings['n_units']} {plural(settings['unit'])}"
-    return f"Pointwise {level_text(settings['level'])} intervals over {units}."
+    how = intervals_by(settings["level"], settings["unit"], settings["n_units"])
+    return f"Pointwise {how}."
 
 
 def has_intervals(evaluation: Evaluation) -> bool:
@@ -505,14 +506,17 @@ def _differences_title(comparison: Comparison) -> str:
     significant = [d for d in comparison.rows if d.verdict in ("a_better", "b_better")]
     n = len(comparison.rows) - comparison.untested
     differences = "tested differences" if comparison.untested else "differences"
-    return f"{len(significant)} of {n} {differences} are shown to be more than chance"
+    return f"{len(significant)} of {n} {differences} are more than chance can explain"
 
 
 def _differences_note(comparison: Comparison, marks: Sequence[Mark]) -> str:
     intervals = "No intervals"
     if any(math.isfinite(mark.low) for mark in marks):
         level = level_text(comparison.level)
-        intervals = f"{level} intervals of paired differences, not adjusted for their number"
+        intervals = (
+            f"{level} confidence intervals of paired differences, not adjusted for multiple "
+            "comparisons"
+        )
     tests = "tests not corrected"
     if comparison.correction != "none":
         tests = f"tests corrected for {comparison.family} ({comparison.correction})"
@@ -572,7 +576,7 @@ def blob(ranking: Ranking, models: Sequence[str] = ()) -> Blob:
         slots=slots,
         note=(
             f"{ranking.replicates - ranking.undefined} bootstrap replicates of {units}. Shares of "
-            "replicates are no probabilities of being better."
+            "replicates are not probabilities of being better."
         ),
     )
 

@@ -330,7 +330,7 @@ def _bars(
         band = {"low": low, "high": high}
         note = f"{note} {at_level(evaluation)}"
         if (np.isnan(low) & (heights > 0)).any():
-            note += " Bars without whiskers have too few errors for an interval."
+            note += " Bars without whiskers have no interval."
     return Bars(
         title,
         Axis("kind of error", names=tuple(WORDS[kind] for kind in metrics)),

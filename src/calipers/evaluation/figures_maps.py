@@ -53,8 +53,8 @@ LEVELS = {
     "slice": "mean of slices",
 }
 ON_BOUND = (
-    "Where a curve is exactly 1 or 0, its band is that of the share of {} without error, "
-    "which is wide."
+    "Where a curve is exactly 1 or 0, its band is an interval for small counts of {}, which is "
+    "wide."
 )
 
 

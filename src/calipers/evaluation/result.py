@@ -54,8 +54,9 @@ if TYPE_CHECKING:
 # 1: version 0.1, with bounds on error-free units near perfection; 2: Wilson's interval there; 3:
 # Jeffreys' interval there, AP over thresholds reaches further down, none of width 0; 4: Jeffreys'
 # interval of rates too, t only for what clustering adds, gains have the gamma interval; 5: more
-# errors never raise a lower bound (`statistics.few_errors`).
-INTERVAL_RULES = 5
+# errors never raise a lower bound (`statistics.few_errors`); 6: gains have the mid-p gamma interval
+# as long as errors are not many, with other costs.
+INTERVAL_RULES = 6
 ONE_ALARM = "FROC@1"
 ALARMS = "FP/image"
 

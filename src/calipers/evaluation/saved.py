@@ -48,9 +48,16 @@ from calipers.io.saved.cohort import (
     shapes_of,
 )
 from calipers.io.saved.cohort import KINDS as KINDS_
-from calipers.io.saved.folder import EVALUATION, QUARANTINE, RUN, StoredFolder, read_folder
+from calipers.io.saved.folder import (
+    EVALUATION,
+    PAGE,
+    QUARANTINE,
+    RUN,
+    StoredFolder,
+    read_folder,
+    stored_facts,
+)
 from calipers.io.saved.maps import MAP_FILES, SLICES, save_maps, save_slices
-from calipers.io.source import hash_file
 from calipers.io.tables.arrow import constant_column, stack_columns, text_column_of, with_nulls
 from calipers.io.tables.table import delimited, write_table
 from calipers.kernels import assignment
@@ -572,7 +579,6 @@ def _names(
     return names
 
 
-PAGE = "report.html"
 ERRORS = "errors.csv"  # where the protocol has error types
 FILES = (
     EVALUATION,
@@ -612,8 +618,8 @@ def save(
 
     ``run.json`` is written last, because it vouches for the others.
 
-    ``page_options`` are keywords of `Evaluation.report`. The page is the one file that the record
-    of the run says nothing of: it can be made anew from the others at any time.
+    ``page_options`` are keywords of `Evaluation.report`. The page can be made anew from the other
+    files at any time, so its hash is not in the record of the run but in the log.
     """
     began = started or datetime.now(UTC)
     cohort = evaluation.cohort
@@ -637,16 +643,11 @@ def save(
         if cohort.intake.quarantine:
             lines = [json.dumps(vars_of(record)) for record in cohort.intake.quarantine]
             write_atomically(stage / QUARANTINE, "\n".join(lines) + "\n")
-        files = {}
-        for file in sorted(stage.iterdir()):
-            files[file.name] = {"sha256": hash_file(file), "bytes": file.stat().st_size}
-        # After the hashes: the page can be made again, so the record does not vouch for it.
+        files = {file.name: stored_facts(file) for file in sorted(stage.iterdir())}
+        # After the hashes: the page may be replaced later, and the record may not.
         options = page_options or {}
         evaluation.report(stage / PAGE, command=command, **options)
-        page_parts = {}
-        for name in ("multiverse", "stability"):
-            if options.get(name):
-                page_parts[name] = True
+        page_parts = {name: True for name in ("multiverse", "stability") if options.get(name)}
         metric_ids = list(dict.fromkeys(row.metric_id for row in evaluation.rows))
         record = run_record(
             document,
@@ -665,7 +666,7 @@ def save(
             started=began,
         )
         run = (json.dumps(record, indent=1) + "\n").encode()
-        log.append(log_entry(log, record, run))
+        log.append(log_entry(log, record, run, stored_facts(stage / PAGE)))
         write_atomically(stage / AUDIT, "\n".join(log) + "\n")
         write_atomically(stage / RUN, run)
     return folder

@@ -31,6 +31,7 @@ from calipers.metrics.sequences import SEQUENCE, SequenceMetric
 from calipers.results.estimate import FLAGS, Row
 from calipers.show.words import (
     NO_INTERVAL,
+    count_text,
     flag_text,
     interval_text,
     number_text,
@@ -95,6 +96,9 @@ def interval_warnings(rows: Sequence[Row], *, ci: bool) -> tuple[str, ...]:
             return f"all {number} rows"
         return f"{number} of {len(estimates)} rows"
 
+    def among_none(number: int) -> str:
+        return f"any of the {number} rows" if number == len(estimates) > 1 else among(number)
+
     warnings, one = [], estimates[0]
     for flag in FLAGS:
         number = sum(flag in estimate.flags for estimate in estimates)
@@ -103,12 +107,12 @@ def interval_warnings(rows: Sequence[Row], *, ci: bool) -> tuple[str, ...]:
     for reason, (_, words) in NO_INTERVAL.items():
         number = sum(estimate.reason == reason for estimate in estimates)
         if number:
-            warnings.append(f"No interval for {among(number)}: {with_units(words, one.unit)}.")
+            warnings.append(f"No interval for {among_none(number)}: {with_units(words, one.unit)}.")
     undefined = [e.undefined for e in estimates if e.undefined > 0 and e.method != "none"]
     if undefined:
         warnings.append(
-            f"Intervals of {among(len(undefined))} leave out replicates without a value, "
-            f"at most {max(undefined)} of them."
+            f"Intervals of {among(len(undefined))} leave out bootstrap samples without a value, "
+            f"at most {count_text('sample', max(undefined))}."
         )
     return (*warnings, *_rare_classes(rows))
 

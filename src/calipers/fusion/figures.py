@@ -18,7 +18,15 @@ from calipers.fusion.result import FusionDocument, FusionEvaluation, FusionTunin
 from calipers.results.comparison import Difference
 from calipers.results.estimate import Estimate, Row
 from calipers.show.figures import Axis, Curves, Figure, Forest, ForestRow, Mark
-from calipers.show.words import count_text, join, level_text, plural, short_name, two_decimals, why
+from calipers.show.words import (
+    intervals_by,
+    join,
+    level_text,
+    plural,
+    short_name,
+    two_decimals,
+    why,
+)
 
 MOST_BANDS = 4  # curves whose bands can still be told apart
 
@@ -40,7 +48,7 @@ def differences(result: FusionDocument, *, metric: str | None = None) -> Forest:
     name = _metric(evaluation, metric)
     rows = [row for row in evaluation.members if row.metric == name]
     label = f"{short_name(evaluation.ensemble)} − member, {name}"
-    title = _shown_title(rows, "differences from a member are shown to be more than chance")
+    title = _shown_title(rows, "differences from a member are more than chance can explain")
     return _paired(title, label, {row.model_b: row for row in rows}, evaluation)
 
 
@@ -52,7 +60,7 @@ def contributions(result: FusionDocument, *, metric: str | None = None) -> Fores
         raise UsageError("an ensemble of one member has no contributions")
     rows = {member: evaluation.contribution(member, name) for member in evaluation.without}
     title = _shown_title(
-        list(rows.values()), "contributions of a member are shown to be more than chance"
+        list(rows.values()), "contributions of a member are more than chance can explain"
     )
     return _paired(title, f"contribution to {name}", rows, evaluation)
 
@@ -85,9 +93,9 @@ def tuning(result: FusionTuning) -> Forest:
         f"{two_decimals(result.optimistic.value)} on the images that chose the parameters"
     )
     note = (
-        f"{level_text(result.held_out.level)} intervals over "
-        f"{count_text(result.unit, result.n_units)}. The difference of the two, {gap:+.3f}, is "
-        "optimism: only the held-out value says what to expect on new data."
+        f"{intervals_by(result.held_out.level, result.unit, result.n_units)}. The difference of "
+        f"the two, {gap:+.3f}, is optimism: only the held-out value says what to expect on new "
+        "data."
     )
     return _forest(title, result.metric, result.rows, strong=result.rows[-1].model, note=note)
 
@@ -156,8 +164,9 @@ def _paired(
         n=plural(comparison.unit),
         reference=0.0,
         note=(
-            f"{level_text(comparison.level)} intervals of paired differences, not adjusted for "
-            f"their number; tests corrected for {comparison.family} ({comparison.correction})."
+            f"{level_text(comparison.level)} confidence intervals of paired differences, not "
+            f"adjusted for multiple comparisons; tests corrected for {comparison.family} "
+            f"({comparison.correction})."
         ),
     )
 
@@ -177,9 +186,8 @@ def _shown_title(rows: Sequence[Difference], words: str) -> str:
 def _intervals(evaluation: FusionEvaluation) -> str:
     comparison = evaluation.differences
     return (
-        f"{level_text(comparison.level)} intervals over "
-        f"{count_text(comparison.unit, comparison.n_units)}. Whether models differ is told by the "
-        "paired differences, not by whether these intervals overlap."
+        f"{intervals_by(comparison.level, comparison.unit, comparison.n_units)}. Whether models "
+        "differ is shown by the paired differences, not by whether these intervals overlap."
     )
 
 

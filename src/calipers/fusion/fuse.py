@@ -26,6 +26,7 @@ from calipers.arguments import names_arguments
 from calipers.arrays import F64, Flags
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions
+from calipers.data.rules import are_percentages
 from calipers.errors import InputError, UsageError, did_you_mean, several, word
 from calipers.evaluation.collect import collect
 from calipers.fusion.calibrate import WHY_NOT, ScoreCurve, fit_curve
@@ -33,7 +34,7 @@ from calipers.fusion.pool import checked_weights, shares_of, softly_suppressed
 from calipers.fusion.recipe import FusionRecipe, RecipeStep
 from calipers.kernels import boxes as kernels
 from calipers.kernels.assignment import HIT, IGNORED
-from calipers.kernels.boxes import BoxPool
+from calipers.kernels.boxes import BoxPool, overlapping
 from calipers.matching.assign import MatchRecipe
 from calipers.matching.matches import Matches, View
 from calipers.show.words import count_text
@@ -41,6 +42,7 @@ from calipers.show.words import count_text
 ENSEMBLE = "ensemble"  # the name of the boxes of all members together
 FEW_IMAGES = 0.5  # of those on which others have boxes: fewer are worth a note
 MOST_NAMED = 5  # classes in a note
+SAME_PLACE = 0.5  # IoU from which boxes of two members are those of one object
 
 
 @dataclass(frozen=True)
@@ -291,6 +293,9 @@ def _check_scores(cohort: Cohort, name: str) -> None:
     if not len(table) or (table.score.min() >= 0 and table.score.max() <= 1):
         return
     wrong = np.flatnonzero((table.score < 0) | (table.score > 1))
+    remedy = "turn them into probabilities"
+    if are_percentages(table.score):
+        remedy = "these look like percentages, divide them by 100"
     if len(wrong):
         raise InputError(
             "scores in [0, 1], because members are averaged by them",
@@ -299,7 +304,7 @@ def _check_scores(cohort: Cohort, name: str) -> None:
             location=f"predictions of {name!r}",
             field="score",
             value=float(table.score[wrong[0]]),
-            hint=f"{count_text('score', len(wrong))} of {len(table)}: turn them into probabilities",
+            hint=f"{count_text('score', len(wrong))} of {len(table)}: {remedy}",
         )
 
 
@@ -324,24 +329,56 @@ def _has_class(table: Predictions, n_classes: int) -> Flags:
 def _check_common(
     cohort: Cohort, names: Sequence[str], with_boxes: Flags, with_class: Flags
 ) -> None:
-    """Raise if a member shares no image or no class with the others; who has no boxes contradicts
-    nobody.
+    """Raise if a member was run on other images, or has other numbers for the same classes.
+
+    A member that alone knows its classes need not share an image with the others, and one that has
+    no boxes contradicts nobody.
     """
-    for rule, things, owns in (
-        ("different-images", "images", with_boxes),
-        ("different-classes", "classes", with_class),
-    ):
-        for k, name in enumerate(names):
-            others = np.delete(owns, k, axis=0).any(axis=0)
-            if owns[k].any() and others.any() and not (owns[k] & others).any():
-                raise InputError(
-                    f"members with boxes on the same {things}",
-                    rule=rule,
-                    file=_file_of(cohort, name),
-                    location=f"predictions of {name!r}",
-                    value=f"no {things} in common with the other members",
-                    hint="check that all files are about the same data set and use the same names",
-                )
+    for k, name in enumerate(names):
+        shares_class = _shares(with_class, k)
+        if shares_class is None:
+            continue
+        if shares_class and not _shares(with_boxes, k):
+            raise InputError(
+                "members with boxes on the same images",
+                rule="different-images",
+                file=_file_of(cohort, name),
+                location=f"predictions of {name!r}",
+                value="no images in common with the other members",
+                hint="run all members on the same images",
+            )
+        if not shares_class and _is_misnamed(cohort, names, k):
+            raise InputError(
+                "members that name the classes of boxes at the same place alike",
+                rule="different-classes",
+                file=_file_of(cohort, name),
+                location=f"predictions of {name!r}",
+                value="most boxes lie on those that other members give another class",
+                hint="compare the numbers or names of its classes with those of the others",
+            )
+
+
+def _shares(owns: Flags, k: int) -> bool | None:
+    """Return whether member k has something that another member has too; None where it, or all
+    others, have nothing at all.
+    """
+    others = np.delete(owns, k, axis=0).any(axis=0)
+    if not owns[k].any() or not others.any():
+        return None
+    return bool((owns[k] & others).any())
+
+
+def _is_misnamed(cohort: Cohort, names: Sequence[str], k: int) -> bool:
+    """Return whether most boxes of a member lie on boxes of others, which have other classes."""
+    own = cohort.predictions(names[k])
+    is_met = np.zeros(len(own), np.bool_)
+    mine = (own.offsets, own.label, own.boxes, own.extent)
+    for name in (*names[:k], *names[k + 1 :]):
+        other = cohort.predictions(name)
+        theirs = (other.offsets, other.label, other.boxes, other.extent)
+        rows, _, iou = overlapping(mine, theirs, np.zeros(len(own), np.bool_), 0)
+        is_met[rows[iou >= SAME_PLACE]] = True
+    return bool(is_met.mean() > 0.5)
 
 
 def _accounts(
@@ -370,8 +407,8 @@ def _notes_on_gaps(
         n_others, n_own = int(anywhere.sum()), int((anywhere & with_boxes[k]).sum())
         if with_boxes[k].any() and n_own < FEW_IMAGES * n_others:
             notes.append(
-                f"{name!r} has boxes on {n_own} of the {n_others} images on which other members "
-                "have some: elsewhere it counts as a model that found nothing"
+                f"{name!r} has boxes on {n_own} of the {count_text('image', n_others)} on which "
+                "other members have some: elsewhere it counts as a model that found nothing"
             )
         alone = np.flatnonzero(with_class[k] & ~with_class[others].any(axis=0))
         if len(alone) and with_boxes[others].any():

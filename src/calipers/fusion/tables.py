@@ -18,7 +18,9 @@ from calipers.fusion.result import (
 from calipers.results.comparison import Difference
 from calipers.show.differences import P_COLUMNS
 from calipers.show.table import Table, TableRow
-from calipers.show.words import level_text
+from calipers.show.words import (
+    intervals_by,
+)
 
 
 def tables(result: FusionDocument) -> list[Table]:
@@ -131,8 +133,8 @@ def tuning_note(tuning: FusionTuning) -> str:
     return (
         f"{tuning.gain.sentence} {tuning.n_images:,} images, {tuning.folds} folds by "
         f"{tuning.unit} (n = {tuning.n_units:,}), seed {tuning.seed}; {tuning.n_trials:,} values "
-        "were computed. The interval of the held-out value does not contain the chance of the "
-        "search itself."
+        "were computed. The interval of the held-out value leaves out how much the search "
+        "itself would vary."
     )
 
 
@@ -148,7 +150,7 @@ def parameters_table(tuning: FusionTuning) -> Table:
         ("parameter", "tried", "as given", "tuned", "same choice in folds"),
         tuple(rows),
         title="What the search chose",
-        notes=("A choice that differs between folds is mostly chance.",),
+        notes=("A choice that differs between folds is unstable: chance may have made it.",),
         name="table-parameters",
         kinds=("text", "text", "text", "text", "text"),
     )
@@ -174,8 +176,9 @@ def _reading(evaluation: FusionEvaluation) -> tuple[str, str]:
 def _note(evaluation: FusionEvaluation) -> str:
     comparison = evaluation.differences
     return (
-        f"Protocol {evaluation.protocol}; {level_text(comparison.level)} confidence intervals, "
-        f"resampled by {comparison.unit} (n = {comparison.n_units}). Differences are paired; "
+        f"Protocol {evaluation.protocol}; "
+        f"{intervals_by(comparison.level, comparison.unit, comparison.n_units)}. Differences are "
+        "paired; "
         f"their {comparison.family} tests, with those of the contributions, are corrected "
-        "together."
+        "together, their intervals are not."
     )

@@ -15,9 +15,9 @@ from calipers.results.comparison import Difference
 from calipers.results.estimate import Estimate
 from calipers.show.words import (
     count_text,
+    interval_in_words,
     interval_text,
     join,
-    level_text,
     number_text,
     reason_text,
     short_name,
@@ -125,9 +125,12 @@ def _listed(names: Sequence[str]) -> str:
     return join(list(names)) if names else ""
 
 
+def _ends(low: float, high: float) -> str:
+    return f"{number_text(low)} to {number_text(high)}"
+
+
 def _of_tuning(tuning: FusionTuning) -> str:
     held_out, start = tuning.held_out, tuning.as_given
-    interval = interval_text(held_out.low, held_out.high)
     verdicts = {
         "a_better": "tuning is shown to help",
         "b_better": "tuning is shown to harm",
@@ -135,7 +138,7 @@ def _of_tuning(tuning: FusionTuning) -> str:
     verdict = verdicts.get(tuning.gain.verdict, "tuning is not shown to help")
     return (
         f"On held-out folds of the tuning split, {tuning.metric} of the tuned recipe is "
-        f"{number_text(held_out.value)} ({level_text(held_out.level)} interval {interval}), of the "
+        f"{number_text(held_out.value)} ({interval_in_words(held_out, _ends)}), of the "
         f"recipe as given {number_text(start.value)}: {verdict}. On the images that chose the "
         f"parameters it is {number_text(tuning.optimistic.value)}, which is optimistic."
     )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, joined
+from calipers.arrays import F64, Flags, joined
 from calipers.data.cohort import Cohort, FileIntake, Images, Intake, Quarantined
 from calipers.data.objects import Predictions, to_corners
 from calipers.data.rules import (
@@ -33,7 +33,14 @@ from calipers.data.rules import (
     settle,
     without_area,
 )
-from calipers.errors import InputError, InputProblems, raise_problems
+from calipers.errors import (
+    InputError,
+    InputProblems,
+    UsageError,
+    did_you_mean,
+    raise_problems,
+    spelled,
+)
 from calipers.io.consensus import EACH, paired_readers, settle_readers
 from calipers.io.reader import ImageList, ObjectPart, Options, Problem, ReferenceFile
 from calipers.io.source import InputFile
@@ -80,6 +87,7 @@ def assemble(
     delivery, account = apply_rules(file.part, images, "references", options)
     _check_loss(file.part, account, len(delivery), "references", options)
     notes = [*account.notes, *_box_notes(delivery, sizes, "references")]
+    notes += _selection_notes(images, options)
     n_used = len(delivery)
     if file.readings is not None and options.readers is not None:
         delivery, reader_notes = settle_readers(
@@ -88,6 +96,7 @@ def assemble(
         notes += reader_notes
     intake = _intake(input_file, "references", file.format, file.part, account, n_used, notes)
     files = [replace(intake, reading=options.record("references", account.box_format))]
+    is_used = _used_images(file, options)
     formats = [account.box_format]
     quarantine = account.quarantine
     table = as_references(_with_flags(delivery), sizes)
@@ -100,7 +109,7 @@ def assemble(
         delivery, account = apply_rules(part, images, "predictions", options.of_predictions())
         _check_loss(part, account, len(delivery), f"predictions of {model}", options)
         formats.append(account.box_format)
-        notes = [*account.notes, *prediction_notes(delivery, sizes)]
+        notes = [*account.notes, *prediction_notes(delivery, sizes, is_used)]
         intake = _intake(
             input_file, f"predictions of {model}", kind, part, account, len(delivery), notes
         )
@@ -115,16 +124,54 @@ def assemble(
     cohort = Cohort(
         image_table, file.classes, table, models, Intake(tuple(files), tuple(quarantine))
     )
-    # An image that the chosen reader did not read is none without findings.
-    if file.readings is not None and options.readers in file.readings.names:
-        has_read = file.readings.images_of(options.readers)
-        if not has_read.all():
-            cohort = cohort.take(has_read)
     if file.readings is not None and options.readers == EACH:
         cohort, note = paired_readers(cohort, file.readings)
         first = replace(files[0], notes=(*files[0].notes, note))
         cohort = replace(cohort, intake=replace(cohort.intake, files=(first, *files[1:])))
+        # Images were repeated, with their columns.
+        is_used = _selected_images(cohort.images, options.where)
+    if not is_used.all():
+        cohort = cohort.take(is_used)
     return Assembled(cohort, tuple(formats))
+
+
+def _used_images(file: ReferenceFile, options: Options) -> Flags:
+    """Return which images are evaluated: those that were asked for, and that the chosen reader has
+    read.
+    """
+    is_used = _selected_images(file.images, options.where)
+    # An image that the chosen reader did not read is none without findings.
+    if file.readings is not None and options.readers in file.readings.names:
+        is_used = is_used & file.readings.images_of(options.readers)
+    return is_used
+
+
+def _selected_images(images: ImageList | Images, where: str | None) -> Flags:
+    """Return which images have the value of a column that ``where`` names."""
+    if where is None:
+        return np.ones(len(images.ids), np.bool_)
+    column, value = where.split("=", 1)
+    name = spelled(column, images.groups)
+    if name not in images.groups:
+        raise UsageError(
+            f"where: images have no column {column!r}; " + did_you_mean(column, images.groups)
+        )
+    texts = list(map(str, images.groups[name].tolist()))
+    is_selected = np.array(texts) == value
+    if not is_selected.any():
+        raise UsageError(
+            f"where: no image has {column} = {value!r}; " + did_you_mean(value, sorted(set(texts)))
+        )
+    return np.asarray(is_selected)
+
+
+def _selection_notes(images: ImageList, options: Options) -> list[str]:
+    if options.where is None:
+        return []
+    is_selected = _selected_images(images, options.where)
+    column, value = options.where.split("=", 1)
+    counts = f"{int(is_selected.sum())} of {len(is_selected)}"
+    return [f"only the images with {column} = {value} are evaluated: {counts}"]
 
 
 def _with_flags(delivery: Delivery) -> Delivery:
@@ -343,14 +390,18 @@ def _record_of(location: str) -> str:
     return "/".join(parts[:length])
 
 
-def prediction_notes(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
+def prediction_notes(
+    delivery: Delivery, sizes: NDArray[np.float64], is_used: Flags | None = None
+) -> list[str]:
     """Return notes on ties, boxes outside their image or without area, and images without
-    predictions.
+    predictions, of those that are used.
     """
+    if is_used is None:
+        is_used = np.ones(len(sizes), np.bool_)
     return [
         *_ties(delivery),
         *_box_notes(delivery, sizes, "predictions"),
-        *_silent_images(delivery, len(sizes)),
+        *_silent_images(delivery, is_used),
     ]
 
 
@@ -409,6 +460,8 @@ def _corners_in_blocks(
         yield *to_corners(delivery.boxes[block], delivery.box_format, per_box), per_box
 
 
-def _silent_images(delivery: Delivery, n_images: int) -> list[str]:
-    silent = n_images - int((np.bincount(delivery.image, minlength=n_images) > 0).sum())
+def _silent_images(delivery: Delivery, is_used: Flags) -> list[str]:
+    n_images = int(is_used.sum())
+    has_predictions = np.bincount(delivery.image, minlength=len(is_used)) > 0
+    silent = n_images - int((has_predictions & is_used).sum())
     return [f"{silent} of {n_images} images without prediction"] if silent > MANY * n_images else []

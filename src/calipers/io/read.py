@@ -77,6 +77,7 @@ def read(
     reference_pattern: str | None = None,
     missing_volumes: str = "error",
     geometry: PathName | None = None,
+    where: str | None = None,
 ) -> Cohort:
     """Read references and the predictions of any number of models.
 
@@ -154,6 +155,9 @@ def read(
     geometry
         The folder of the images, by whose grids DICOM segmentations are placed that lack empty
         slices.
+    where
+        Evaluate only images with a value of a column, such as ``"split=test"``; references and
+        predictions on other images are left out. None: all images.
 
     Raises
     ------
@@ -184,6 +188,7 @@ def read(
         reference_pattern=reference_pattern,
         missing_volumes=missing_volumes,
         geometry=geometry,
+        where=where,
     )
     return read_all(references, predictions, groups, options).cohort
 

@@ -60,6 +60,7 @@ OF_BOTH = (
     "labels",
     "segment",
     "geometry",
+    "where",
 )
 OF_REFERENCES = ("coco_ignore", "readers", "reader_overlap", "reference_pattern")
 OF_PREDICTIONS = ("score_scale", "scores", "pattern", "missing_volumes")
@@ -97,6 +98,7 @@ class ReadOptions(TypedDict, total=False):
     reference_pattern: str | None
     missing_volumes: str
     geometry: str | PathLike[str] | None
+    where: str | None
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ class Options:
     reference_pattern: str | None = None
     missing_volumes: str = "error"  # references without a predicted volume
     geometry: str | PathLike[str] | None = None  # images on whose grids segmentations lie
+    where: str | None = None  # COLUMN=VALUE of the images that are evaluated; None: all
     inspecting: bool = False  # nothing is evaluated: no loss is too large to be told
 
     def __post_init__(self) -> None:
@@ -147,6 +150,8 @@ class Options:
             )
         if self.readers is not None:
             word("readers", self.readers)
+        if self.where is not None and "=" not in word("where", self.where).strip("="):
+            raise UsageError(f"where is COLUMN=VALUE, such as split=test, not {self.where!r}")
 
     @classmethod
     def from_keywords(
@@ -371,6 +376,8 @@ class Reader(ABC):
     inputs: ClassVar[tuple[str, ...]] = ("file",)
     # The preset by which the challenge behind these references is judged; empty: none is.
     preset: ClassVar[str] = ""
+    # Files that complete a list if they lie beside it; then the folder is the whole input.
+    companions: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def sniff(self, file: InputFile) -> Sniffed | None:

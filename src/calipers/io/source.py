@@ -65,6 +65,7 @@ ANNOTATION_SUFFIXES = (
 # A pickle runs whatever program is stored in it: never opened.
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")
 MOST_ANNOTATION_BYTES = 1 << 28  # of one file in a folder
+ANNOTATION_PIECE = 1 << 18  # bytes that are read at once
 
 
 class FileBytes:
@@ -389,10 +390,15 @@ def open_folder(path: Path | str) -> InputFolder:
 
 
 def _read_annotations(stream: BinaryIO, file: str) -> bytes:
-    raw = stream.read(MOST_ANNOTATION_BYTES + 1)
-    if len(raw) > MOST_ANNOTATION_BYTES:
-        raise InputError(f"at most {MOST_ANNOTATION_BYTES} bytes", rule="too-large", file=file)
-    return raw
+    # Piece by piece: Python reserves as much memory as is asked for, and most files are small.
+    pieces = []
+    n_bytes = 0
+    while piece := stream.read(ANNOTATION_PIECE):
+        pieces.append(piece)
+        n_bytes += len(piece)
+        if n_bytes > MOST_ANNOTATION_BYTES:
+            raise InputError(f"at most {MOST_ANNOTATION_BYTES} bytes", rule="too-large", file=file)
+    return b"".join(pieces)
 
 
 def _check_name(folder: str, name: str) -> None:

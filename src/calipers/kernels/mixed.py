@@ -30,6 +30,7 @@ the search, and linear algebra with threads of its own is slow on matrices this 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -346,6 +347,7 @@ def interval(tree: Nest, best: Fit, which: int, rise: float, *, reml: bool) -> t
     of_residual = which == tree.levels
     sd = float(np.sqrt(best.sigma2 * (1.0 if of_residual else best.relative[which])))
 
+    @cache  # the ends of a search are asked for again
     def above(value: float) -> float:
         increase = profile_deviance(tree, best, which, value**2, reml=reml) - best.deviance
         # The root of the deviance is nearly straight in the standard deviation, which suits regula
@@ -411,6 +413,7 @@ def likeness_interval(
     total = 1.0 + float(best.relative.sum())
     icc = float(best.relative[level:].sum()) / total
 
+    @cache
     def above(value: float) -> float:
         increase = likeness_deviance(tree, best, level, value, reml=reml) - best.deviance
         return float(np.sqrt(max(increase, 0.0)) - np.sqrt(rise))

@@ -18,6 +18,7 @@ are ordered by the other, so that they never count.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -57,10 +58,12 @@ class RankPlaces(NamedTuple):
         return np.asarray(self.untied == 0)
 
 
+@lru_cache(maxsize=4)  # asked for every bag, with the same number of models
 def pair_index(n_models: int) -> tuple[I64, I64]:
-    """Return the first and the second model of every pair, (P,) each."""
-    first, second = np.triu_indices(n_models, 1)
-    return first.astype(np.int64), second.astype(np.int64)
+    """Return the first and the second model of every pair, (P,) each, not to be written to."""
+    pairs = np.array(np.triu_indices(n_models, 1), np.int64)
+    pairs.flags.writeable = False
+    return pairs[0], pairs[1]
 
 
 def joint_counts(values: F64, thresholds: F64) -> tuple[I64, I64, I64]:

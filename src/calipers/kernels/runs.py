@@ -77,13 +77,13 @@ def _pieces(array: Array, alike: bool) -> tuple[I64, I64, Array]:
     first = np.concatenate(edges)
     value = flat[first]
     nonzero = np.flatnonzero(value)
-    start, length, mine = _cut_at_rows(
+    start, length, mine = cut_at_rows(
         first[nonzero], np.append(first, len(flat))[nonzero + 1], array.shape[-1]
     )
     return start, length, value[nonzero[mine]]
 
 
-def _cut_at_rows(first: I64, after: I64, width: int) -> tuple[I64, I64, I64]:
+def cut_at_rows(first: I64, after: I64, width: int) -> tuple[I64, I64, I64]:
     """Cut pieces ``first:after`` of a flat array where a row ends; return start, length and the
     piece of every run.
     """

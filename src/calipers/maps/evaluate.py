@@ -37,8 +37,15 @@ from calipers.evaluation.groups import Grouping
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
 from calipers.io.volumes.object_scores import PredictedLabels
-from calipers.io.volumes.values import as_labels, as_map, check_normalisation, normalisations
+from calipers.io.volumes.values import (
+    PERCENT,
+    as_labels,
+    as_map,
+    check_normalisation,
+    normalisations,
+)
 from calipers.maps.examine import (
+    AlikeCheck,
     ExactScores,
     Examined,
     GatheredHistograms,
@@ -101,7 +108,7 @@ def evaluate_maps(
         the values that count, such as ``(1, 3)``.
     normalise
         How maps come to scores in [0, 1]: ``none`` (others are an error), ``minmax``, ``sigmoid``,
-        ``odds``, ``clip``, ``uint8``, ``uint16`` or ``rank``. A mapping such as
+        ``odds``, ``clip``, ``uint8``, ``uint16``, ``percent`` or ``rank``. A mapping such as
         ``{"echo": "uint8"}`` names the models that need one.
     predictions
         ``maps`` of scores; ``labels``: predictions are label arrays whose values mean what
@@ -322,7 +329,7 @@ class _Gathering:
         self.maps: dict[str, ModelEvidence] = {}
         needs_scores = [measure.pooled or measure.ranked_in_batches for measure in plan.measures]
         self.exact = ExactScores(needed=any(needs_scores))
-        self._check = _Alike()
+        self._check = AlikeCheck()
 
     def add(self, examined: Examined) -> None:
         """Take one more sample."""
@@ -341,6 +348,7 @@ class _Gathering:
     def cohort(self) -> Cohort:
         """Return the cohort of all samples."""
         plan, batch = self.plan, self.plan.settings.batch
+        self._check_percentages()
         values = {model: self.exact.values(model, plan.measures, batch) for model in self.maps}
         notes = {}
         for model, gathered in self.maps.items():
@@ -356,6 +364,19 @@ class _Gathering:
             batch=batch,
             intake=self.source.intake([sample.name for sample in self.samples], notes),
         )
+
+    def _check_percentages(self) -> None:
+        """Raise for a model whose scores were in [0, 1] before they were divided by 100."""
+        normalise_of = normalisations(self.source.normalise, self.maps)
+        for model, gathered in self.maps.items():
+            if normalise_of[model] == "percent" and 0.0 < gathered.highest <= 1.0 / PERCENT:
+                raise InputError(
+                    f"percentages from 0 to {PERCENT}",
+                    rule="score-range",
+                    location=f"maps of {model}",
+                    value=f"no score above {gathered.highest * PERCENT:.6g} in any sample",
+                    hint="these are scores in [0, 1] already: leave out the normalisation",
+                )
 
 
 def _check_number(samples: Sequence[Examined], source: GivenSamples, settings: MapSettings) -> None:
@@ -386,39 +407,6 @@ def _notes(model: str, gathered: ModelEvidence, plan: _SamplesPlan) -> tuple[str
             "were left out"
         )
     return tuple(notes)
-
-
-class _Alike:
-    """Raise unless samples share models and number of axes, and have names that differ."""
-
-    def __init__(self) -> None:
-        self.first: Examined | None = None
-        self.names: set[str] = set()
-
-    def __call__(self, sample: Examined) -> None:
-        first = self.first = self.first or sample
-        if len(sample.size) != len(first.size):
-            raise InputError(
-                f"{len(first.size)} axes, as {first.name!r} has",
-                rule="volume-shape",
-                location=sample.name,
-                value=len(sample.size),
-            )
-        if list(sample.models) != list(first.models):
-            raise InputError(
-                f"the models {', '.join(first.models)}, as {first.name!r} has",
-                rule="models",
-                location=sample.name,
-                value=list(sample.models),
-            )
-        if sample.name in self.names:
-            raise InputError(
-                "names of samples that differ",
-                rule="dup-image",
-                location=sample.name,
-                value=sample.name,
-            )
-        self.names.add(sample.name)
 
 
 def _everything(groups: Mapping[str, Any]) -> bool:

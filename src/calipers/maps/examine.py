@@ -32,6 +32,7 @@ from calipers.data.maps import BINS, COUNTED, Histograms, Maps, Sample, measured
 from calipers.data.masks import Masks, no_masks
 from calipers.data.objects import Predictions, References
 from calipers.engine.work import in_order
+from calipers.errors import InputError
 from calipers.kernels import ragged, voxel_ranking, voxels
 from calipers.kernels.voxel_ranking import RankingFigures, Sides, VoxelOverlap
 from calipers.metrics.maps import AXES, MapSettings, Measure, Tables, value_of
@@ -512,6 +513,40 @@ def _exact_aupro(positives: Scores, negatives: Scores, region: I64, limit: float
     )
 
 
+class AlikeCheck:
+    """Raise unless samples share models and number of axes, and have names that differ."""
+
+    def __init__(self) -> None:
+        self.first: Examined | None = None
+        self.names: set[str] = set()
+
+    def __call__(self, sample: Examined) -> None:
+        """Compare one more sample with those before it."""
+        first = self.first = self.first or sample
+        if len(sample.size) != len(first.size):
+            raise InputError(
+                f"{len(first.size)} axes, as {first.name!r} has",
+                rule="volume-shape",
+                location=sample.name,
+                value=len(sample.size),
+            )
+        if list(sample.models) != list(first.models):
+            raise InputError(
+                f"the models {', '.join(first.models)}, as {first.name!r} has",
+                rule="models",
+                location=sample.name,
+                value=list(sample.models),
+            )
+        if sample.name in self.names:
+            raise InputError(
+                "names of samples that differ",
+                rule="dup-image",
+                location=sample.name,
+                value=sample.name,
+            )
+        self.names.add(sample.name)
+
+
 class ModelEvidence:
     """The evidence of the maps of one model, collected sample by sample."""
 
@@ -520,6 +555,7 @@ class ModelEvidence:
         self.sums: list[Mapping[str, tuple[float, float]]] = []
         self.soft: list[Mapping[str, F64]] = []
         self.histograms = GatheredHistograms()
+        self.highest = 0.0  # of all scores
 
     def add(self, examined: ExaminedMap) -> None:
         """Take one more sample; the scores of its voxels are not kept here."""
@@ -527,6 +563,7 @@ class ModelEvidence:
         self.sums.append(examined.sums)
         self.soft.append(examined.soft)
         self.histograms.add(examined.histogram)
+        self.highest = max(self.highest, float(examined.histogram.highest.max(initial=0.0)))
 
 
 def cohort_of(

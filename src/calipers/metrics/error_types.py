@@ -96,13 +96,16 @@ OPTIONS = ("gain", "count", "criterion", "background", "foreground", "max_dets")
 FROM_PROTOCOL = ("score_cut", "ties", "matching")
 # Errors that are false alarms and nothing else; mending them only removes predictions.
 FALSE_ALARMS = ("both", "dup", "bkg", "fp", "empty")
-# What one error costs at most, in references. A reference that is not found costs 1 / n of the
-# recall; a false alarm 1 / n of the precision of all hits below it, which are half of them if it
-# may have any rank.
-COST_OF_REFERENCE, COST_OF_ALARM = 1.0, 0.5
-# How far intervals reach beyond the bootstrap's bias: see docs/validation/coverage.md, where 1 was
-# compared with 0 and 2.
+# Errors that miss a reference and are false alarms too; mending them makes hits.
+MOVED = ("cls", "loc")
+# What one error costs at most, in references: one that is not found costs 1 / n of the recall, a
+# false alarm 1 / n of the precision of all hits below it, and a hit in the wrong place or class
+# both. Candidates for these, and for how far intervals reach beyond the bootstrap's bias, were
+# compared in `validation.choices_gains`.
+COST_OF_REFERENCE, COST_OF_ALARM = 1.0, 1.0
 BIAS_REACH = 1.0
+# The gain without any false alarm has the bias of AP itself, about four times the bootstrap's.
+BIAS_REACH_OF_ALARMS = 4.0
 RANGES = {"gain": (0.0, 1.0), "count": (0.0, float("inf"))}
 FAMILIES = {"dAP": ("gain", GAINS), "errors": ("count", COUNTS)}
 
@@ -451,6 +454,13 @@ class ErrorQuantity:
     of: str
 
 
+def error_cost(of: str) -> float:
+    """Return what one error of a kind costs at most, in references."""
+    if of in FALSE_ALARMS:
+        return COST_OF_ALARM
+    return COST_OF_REFERENCE + COST_OF_ALARM * (of in MOVED)
+
+
 class ErrorTypes:
     """What each kind of mistake costs, and how many there are."""
 
@@ -486,13 +496,13 @@ class ErrorTypes:
         self.plans = tuple(plans)
         self.quantities = tuple(_quantity(plan) for plan in plans)
         names_of: dict[str, list[str]] = {"gain": [], "count": []}
-        costs = {}
+        costs, reaches = {}, {}
         for plan, quantity in zip(plans, self.quantities):
             names_of[quantity.what].append(plan.name)
             if quantity.what == "gain":
-                costs[plan.name] = COST_OF_REFERENCE
-                if quantity.of in FALSE_ALARMS:
-                    costs[plan.name] = COST_OF_ALARM
+                costs[plan.name] = error_cost(quantity.of)
+                if quantity.of == "fp":
+                    reaches[plan.name] = BIAS_REACH_OF_ALARMS
         self.facts = replace(
             self.facts,
             names=tuple(plan.name for plan in plans),
@@ -500,7 +510,8 @@ class ErrorTypes:
             ids=tuple(f"error-types.{one.what}.{one.of}@1" for one in self.quantities),
             per_class=self.recipe.within_class,
             class_means=frozenset(names_of["gain"]),
-            bias_reach=dict.fromkeys(names_of["gain"], BIAS_REACH),
+            bias_reach=dict.fromkeys(names_of["gain"], BIAS_REACH) | reaches,
+            few_bias_reach=reaches,
             error_costs=costs,
             rough=frozenset(names_of["gain"]),
             whole=frozenset(names_of["count"]),

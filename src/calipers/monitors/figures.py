@@ -38,7 +38,13 @@ from calipers.show.figures import (
     Line,
     Mark,
 )
-from calipers.show.words import level_text, percent_text, plural, short_name, why
+from calipers.show.words import (
+    interval_text,
+    intervals_by,
+    percent_text,
+    short_name,
+    why,
+)
 
 BINS = 24
 WORDS = {OMS: ("safe", "unsafe"), OOD: ("in distribution", "out of distribution")}
@@ -53,6 +59,7 @@ SLOTS = (2, 0, 1, 5)
 
 MOST_LINES = 5  # monitors in one figure of curves
 MOST_TAUS = 8  # columns of the ranking
+MOST_NAMED = 3  # monitors in a title
 
 # A curve of thousands of points looks the same and weighs much more.
 MOST_POINTS = 200  # of a curve
@@ -90,24 +97,22 @@ def _auroc_title(result: MonitorEvaluation) -> str:
     first = estimates[best]
     if math.isnan(first.value):
         return f"No AUROC can be computed: {why(first)}"
-    images = IMAGES[paradigms[0]][1]
-    text = f"{short_name(best)} ranks {images} first in {percent_text(first.value)} of pairs"
-    if len(paradigms) < 2 or math.isnan(result.get("AUROC", best, OOD).value):
-        return text
-    winners: dict[str, set[str]] = {}
-    for one in paradigms:
-        order = result.ranking("AUROC").order(one)
-        if order:
-            winners[one] = set(order.winners)
-    # A monitor that is best by less than chance is no discovery.
-    chance = max(result.get("AUROC", name, OOD).value for name in result.monitors) <= 0.5
-    if len(result.monitors) > 1 and winners[OMS] != winners[OOD] and not chance:
-        return (
-            f"Highest AUROC: {join_names(winners[OMS])} for failures, "
-            f"{join_names(winners[OOD])} for images out of distribution"
-        )
-    share = percent_text(result.get("AUROC", best, OOD).value)
-    return f"{text}, and images out of distribution in {share}"
+    # Values, not a winner: which monitor is better is tested in pairs.
+    parts = [f"AUROC for {IMAGES[paradigms[0]][1]}: {_named_values(estimates)}"]
+    if len(paradigms) > 1:
+        others = {name: result.get("AUROC", name, paradigms[1]) for name in result.monitors}
+        if not math.isnan(others[_highest(others)].value):
+            parts.append(f"for {IMAGES[paradigms[1]][1]}: {_named_values(others)}")
+    return "; ".join(parts)
+
+
+def _named_values(estimates: Mapping[str, Estimate]) -> str:
+    """Return ``0.75 (count), 0.30 (max-score)``, the highest first, of the first few."""
+    pairs = [(e.value, name) for name, e in estimates.items() if not math.isnan(e.value)]
+    pairs.sort(key=lambda pair: -pair[0])
+    texts = [f"{value:.2f} ({short_name(name)})" for value, name in pairs[:MOST_NAMED]]
+    more = f", of {len(pairs)} monitors" if len(pairs) > MOST_NAMED else ""
+    return f"{', '.join(texts)}{more}"
 
 
 def _highest(estimates: Mapping[str, Estimate]) -> str:
@@ -193,9 +198,7 @@ def _roc_title(areas: Mapping[str, Estimate], paradigm: str) -> str:
         return f"{label}: no curve, {why(area)}"
     if len(areas) == 1:
         return f"{label}: AUROC of {short_name(best)} is {area.value:.3f}"
-    images = IMAGES[paradigm][1]
-    # What is shown, not a claim: whether the lead is more than chance is tested in pairs.
-    return f"{label}: highest AUROC for {images}, {short_name(best)} ({area.value:.3f})"
+    return f"{label}: AUROC for {IMAGES[paradigm][1]} is {_named_values(areas)}"
 
 
 def sweep(result: MonitorEvaluation) -> Curves:
@@ -218,18 +221,16 @@ def sweep(result: MonitorEvaluation) -> Curves:
 
 
 def _sweep_title(result: MonitorEvaluation, names: Sequence[str]) -> str:
-    if len(result.monitors) > 1:
-        ranking = result.ranking("AUROC")
-        if ranking.swept:
-            wins, n = ranking.wins, len(ranking.swept)
-            best = max(wins, key=lambda name: wins[name])
-            return f"{short_name(best)} has the highest AUROC at {wins[best]} of {n} values of tau"
     table = result.sweep("AUROC")
-    values = table.value[table.monitors.index(names[0])]
-    if np.isnan(values).all():
+    ranges = []
+    for name in names[:MOST_NAMED]:
+        values = table.value[table.monitors.index(name)]
+        if not np.isnan(values).all():
+            span = f"{np.nanmin(values):.2f} to {np.nanmax(values):.2f}"
+            ranges.append(f"{span} ({short_name(name)})")
+    if not ranges:
         return "No tau separates safe from unsafe images"
-    low, high = np.nanmin(values), np.nanmax(values)
-    return f"AUROC of {short_name(names[0])} ranges from {low:.3f} to {high:.3f} over tau"
+    return f"AUROC over tau ranges from {', from '.join(ranges)}"
 
 
 def prevalence(result: MonitorEvaluation) -> Curves:
@@ -315,17 +316,18 @@ def _ranking_title(result: MonitorEvaluation, metric: str) -> str:
     if oms is not None and ood is not None and oms.winners and ood.winners:
         first = join_names(set(oms.winners))
         if set(oms.winners) == set(ood.winners):
-            return f"OMS and OOD labels put the same monitor first: {first}"
+            return f"On these images OMS and OOD labels put the same monitor first: {first}"
         other = join_names(set(ood.winners))
-        return f"OOD labels put {other} first, OMS labels {first}"
+        return f"On these images OOD labels put {other} first, OMS labels {first}"
     if table.swept:
         wins = table.wins
         best = max(wins, key=lambda name: wins[name])
-        return f"{short_name(best)} is first at {wins[best]} of {len(table.swept)} values of tau"
+        n = len(table.swept)
+        return f"On these images {short_name(best)} is first at {wins[best]} of {n} values of tau"
     one = oms or ood
     if one is None or not one.winners:
         return "No order can be stated"
-    return f"{join_names(set(one.winners))} is first"
+    return f"On these images {join_names(set(one.winners))} is first"
 
 
 def _kendall(result: MonitorEvaluation, metric: str) -> str:
@@ -515,8 +517,8 @@ def band(result: MonitorEvaluation) -> str:
     """Return what the intervals are, or that there are none."""
     if not result.settings["replicates"]:
         return "No intervals were requested."
-    units = f"{result.settings['n_units']} {plural(result.settings['unit'])}"
-    return f"{level_text(result.settings['level'])} intervals over {units}."
+    settings = result.settings
+    return f"{intervals_by(settings['level'], settings['unit'], settings['n_units'])}."
 
 
 def _omitted_note(result: MonitorEvaluation, names: Sequence[str]) -> str:
@@ -536,11 +538,7 @@ def _paradigms(result: MonitorEvaluation) -> tuple[str, ...]:
 
 def _estimate_text(e: Estimate) -> str:
     """Return a value with its interval, or why it is undefined."""
-    if math.isnan(e.value):
-        return why(e)
-    if math.isnan(e.low):
-        return f"{e.value:.3f}"
-    return f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]"
+    return why(e) or f"{e.value:.3f} {interval_text(e.low, e.high)}".rstrip()
 
 
 def _estimate_list(estimates: Mapping[str, Estimate]) -> str:

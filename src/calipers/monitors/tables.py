@@ -277,7 +277,7 @@ def order_table(result: MonitorEvaluation) -> Table:
             "labels",
             "highest AUROC",
             "order (AUROC)",
-            "largest share of replicates with one monitor first (no probability)",
+            "largest share of replicates with one monitor first (not a probability)",
         ),
         tuple(rows),
         title="Highest AUROC by labels",

@@ -22,7 +22,8 @@ from calipers.monitors.result import headline, threshold_dict
 from calipers.monitors.scope import FEW, MOST_TAUS
 from calipers.results.estimate import Estimate
 from calipers.show.words import (
-    interval_of,
+    ci_text,
+    flag_text,
     join,
     p_text,
     percent_number,
@@ -293,10 +294,7 @@ def _on_intervals(result: MonitorEvaluation) -> Iterator[str]:
     if "few_units" in flags:
         yield f"with {n} {plural(unit)} only, the intervals of some values are rough"
     if "few_errors" in flags:
-        yield (
-            f"where fewer than 5 {plural(unit)} are in error, or nearly all, the interval counts "
-            f"{plural(unit)} and images (jeffreys-t)"
-        )
+        yield f"{flag_text('few_errors', unit)} (marked * in tables)"
 
 
 def _on_groups(result: MonitorEvaluation) -> Iterator[str]:
@@ -404,7 +402,7 @@ def _proxy(result: MonitorEvaluation, name: str) -> str:
     e = result.paradigm_gaps[name].estimate
     gap = f"difference {e.value:+.3f}"
     if not math.isnan(e.low):
-        gap += f", {interval_of(e)} {e.low:+.3f} to {e.high:+.3f}"
+        gap += f", {ci_text(e.level, f'{e.low:+.3f} to {e.high:+.3f}')}"
     words = f"{name} is not shown to look better or worse"
     if not math.isnan(e.low) and (e.low > 0 or e.high < 0):
         look = "better" if e.value > 0 else "worse"
@@ -483,8 +481,8 @@ def _of_order(result: MonitorEvaluation) -> Iterator[str]:
         yield text
     if len(ranking.swept) > 1:
         wins = sorted(ranking.wins.items(), key=lambda pair: -pair[1])
-        counts = ", ".join(f"{name} at {n}" for name, n in wins if n)
-        yield f"Highest AUROC over {len(ranking.swept)} values of tau: {counts}."
+        counts = join([f"for {name} at {n}" for name, n in wins if n])
+        yield f"The AUROC is highest {counts} of {len(ranking.swept)} values of tau."
 
 
 def _lead(result: MonitorEvaluation, first: str) -> str:
@@ -509,7 +507,7 @@ def _span(e: Estimate) -> str:
     """Return the interval of a share in whole percents; or why there is none."""
     if math.isnan(e.low):
         return f"no interval: {_reason(e)}"
-    return f"{interval_of(e)} {percent_number(e.low)} to {percent_number(e.high)}"
+    return ci_text(e.level, f"{percent_number(e.low)} to {percent_number(e.high)}")
 
 
 def _reason(e: Estimate) -> str:

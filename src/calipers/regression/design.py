@@ -75,7 +75,7 @@ class Formula:
         if "|" in text:
             raise UsageError(
                 f"random intercepts are not part of the formula {text!r}: "
-                "name their columns as groups"
+                "name their columns as groups (--nested; --groups for a table of measurements)"
             )
         left_side, sign, right_side = text.partition("~")
         if not sign or "~" in right_side:

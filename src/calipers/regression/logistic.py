@@ -45,7 +45,12 @@ from calipers.regression.model import (
 )
 from calipers.results.document import Document
 from calipers.results.estimate import number
-from calipers.show.words import level_text, percent_span, percent_text, plural
+from calipers.show.words import (
+    ci_text,
+    percent_span,
+    percent_text,
+    plural,
+)
 from calipers.statistics.intervals import FEWEST_UNITS
 
 NAN = float("nan")
@@ -352,7 +357,7 @@ def _sentence(model: LogisticModel, one: AdjustedProbability) -> str:
     text = f"{model.response}: {percent_text(one.value)} with {one.column} {one.level}"
     if math.isnan(one.low):
         return f"{text} ({one.n_rows} rows, no interval)."
-    between = f"{level_text(model.level)} interval {percent_span(one.low, one.high)}"
+    between = ci_text(model.level, percent_span(one.low, one.high))
     return f"{text} ({between}; {model.n_units} {plural(model.unit)})."
 
 

@@ -12,7 +12,10 @@ from collections.abc import Sequence
 
 from calipers.regression.design import INTERCEPT
 from calipers.regression.model import Coefficient
-from calipers.show.words import level_text, p_text
+from calipers.show.words import (
+    ci_text,
+    p_text,
+)
 
 MOST_DIGITS = 6
 SPELT = {"iou": "IoU"}
@@ -36,7 +39,7 @@ def _sentence(response: str, one: Coefficient, n: int) -> str:
     """Return the sentence on one coefficient."""
     where = "(no interval)"
     if not math.isnan(one.low):
-        interval = f"{level_text(one.level)} interval {one.low:.{n}f} to {one.high:.{n}f}"
+        interval = ci_text(one.level, f"{one.low:.{n}f} to {one.high:.{n}f}")
         where = f"({interval}, {p_text(one.p)})"
     amount = f"{abs(one.value):.{n}f}"
     direction = "lower" if one.value < 0 else "higher"

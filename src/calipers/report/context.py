@@ -165,7 +165,7 @@ def stability_of(evaluation: Evaluation) -> ObjectStability:
     from calipers.stability.objects import object_stability
 
     protocol, view = evaluation.protocol, evaluation.protocol.matching
-    return object_stability(
+    result = object_stability(
         evaluation.cohort,
         view.criterion,
         view.threshold,
@@ -175,6 +175,9 @@ def stability_of(evaluation: Evaluation) -> ObjectStability:
         seed=protocol.seed,
         ci=evaluation.ci and bool(protocol.replicates),
     )
+    # The page states it, and computes nothing itself.
+    _ = result.without_models
+    return result
 
 
 def _of_these(monitor: MonitorEvaluation, evaluation: Evaluation) -> MonitorEvaluation:

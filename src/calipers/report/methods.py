@@ -44,6 +44,10 @@ NEIGHBOURS = {
 }
 BOOTSTRAP = "Efron B, Tibshirani RJ. An introduction to the bootstrap. Chapman and Hall 1993."
 CLUSTERS = "Field CA, Welsh AH. Bootstrapping clustered data. J R Stat Soc B 2007;69:369-390."
+OF_GAINS = (
+    "Gains of AP have the mid-p gamma interval (Fay MP, Kim S. Biom J 2017) up to an effective "
+    "number of 30 errors."
+)
 CLOPPER_PEARSON = (
     "Clopper CJ, Pearson ES. The use of confidence or fiducial limits illustrated in the case of "
     "the binomial. Biometrika 1934;26:404-413."
@@ -254,20 +258,31 @@ def _certainty(page: Context, cite: _Citations) -> Iterator[str]:
         number = min(statistics["replicates"], BAND_REPLICATES)
         yield f"Bands of curves are pointwise {BAND_METHOD} intervals from {number} replicates."
     if any("few_errors" in row.estimate.flags for row in ev.rows):
-        yield (
-            f"Where few {units} had an error, or nearly all, the interval is Jeffreys' interval "
-            "(of rates: that of a Poisson number; of gains of AP: the gamma interval of Fay and "
-            "Feuer) with as many trials as the bootstrap standard error is worth; without an "
-            f"error, errors within one of the {units} are assumed to correlate by "
-            f"{ASSUMED_LIKENESS:g}, up to a limit. No bound is bolder than that of such errors in "
-            f"fewer {units}."
-        )
+        yield _few_errors_in_words(units)
+    if any(row.estimate.method == "gamma-t" for row in ev.rows):
+        yield OF_GAINS
     if any(row.estimate.method == "clopper-pearson-units" for row in ev.rows):
-        yield (
-            f"Where fewer than five {units}, and fewer than half of them, had an error, or all of "
-            "them had one, the interval is the Clopper-Pearson interval of the share of "
-            f"{units} without error {cite(CLOPPER_PEARSON)}."
-        )
+        yield f"{_of_units_in_words(units)} {cite(CLOPPER_PEARSON)}."
+
+
+def _few_errors_in_words(units: str) -> str:
+    """Return what stands for the bootstrap where errors are few."""
+    return (
+        f"Where few {units} had an error, or nearly all, the interval is Jeffreys' interval of a "
+        "share (for rates: of a Poisson rate), with the effective sample size that the bootstrap "
+        f"standard error implies; where no error was seen, errors within one of the {units} are "
+        f"assumed to correlate by {ASSUMED_LIKENESS:g}, up to a limit. A further error in another "
+        f"of the {units} never makes the bound on the side of more errors less cautious."
+    )
+
+
+def _of_units_in_words(units: str) -> str:
+    """Return what results of version 0.1 have instead."""
+    return (
+        f"Where fewer than five {units}, and fewer than half of them, had an error, or all of "
+        f"them had one, the interval is the Clopper-Pearson interval of the share of {units} "
+        "without error"
+    )
 
 
 def _sampling_words(ev: Evaluation) -> str:
@@ -336,7 +351,13 @@ def intervals_in_words(evaluation: Evaluation) -> str:
         words.append(f"Kind of interval: {statistics['interval']}.")
     words.append(
         f"There is no interval for fewer than 5 {units}, or if more than 5 % of the replicates "
-        f"have no value. With fewer than 5 {units} in error, and fewer than half of them, it is "
-        f"the Clopper-Pearson interval of the share of {units} without error, and marked."
+        "have no value."
     )
+    estimates = [row.estimate for row in evaluation.rows]
+    if any("few_errors" in estimate.flags for estimate in estimates):
+        words.append(f"{_few_errors_in_words(units)} These intervals are marked *.")
+    if any(estimate.method == "gamma-t" for estimate in estimates):
+        words.append(OF_GAINS)
+    if any(estimate.method == "clopper-pearson-units" for estimate in estimates):
+        words.append(f"{_of_units_in_words(units)}.")
     return " ".join(words)

@@ -83,14 +83,14 @@ NOTHING_THERE = (
     "There is nothing to find: no image has a reference. Values only show how little is called."
 )
 ADDED = (
-    "The sensitivity at one false alarm per image is no metric of the protocol {protocol!r}; this "
-    "page adds it, with the matching of the protocol."
+    "The sensitivity at one false alarm per image is not a metric of the protocol {protocol!r}; "
+    "this page adds it, with the matching rule of the protocol."
 )
 NOTHING_JUDGED = "There is nothing to judge: no headline metric has a value."
 POINTS = Manner(points=True, higher_is_better=True)
 WON = {"a_better": True, "b_better": False}
 VERDICT_WORDS = {  # kind of lead -> sentence, the strongest first
-    "sure": "{models} leads in {metrics} by more than chance.",
+    "sure": "{models} leads in {metrics} by more than chance can explain.",
     "unsure": "{models} has the best {metrics} on these images, but chance could explain it.",
     "untested": "{models} has the best {metrics} on these images; the difference was not tested.",
     "shared": "{models} share the best {metrics} on these images.",

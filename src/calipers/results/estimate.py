@@ -40,21 +40,21 @@ ASSUMED_LIKENESS = 0.25
 FLAGS = {
     "few_units": "fewer than 10 units",
     "few_errors": (
-        "few units are in error, or nearly all: an interval that counts units and objects"
+        "errors in few units, or in nearly all: an interval for small counts, not the bootstrap"
     ),
     # The next two and "on_bound" are of results of version 0.1.
     "near_perfect": (
         "too few errors for a bootstrap: the interval is for the share of error-free units"
     ),
     "all_wrong": "nothing is right: the interval is for the share of error-free units",
-    "identical_units": "all units have the same value, which is not certainty",
+    "identical_units": "all units have the same value: the interval rests on their number alone",
     "on_bound": "many replicates lie on a bound of the metric: percentile interval",
     "independent_objects": "objects are treated as independent of each other",
     "rough_metric": (
         "the jackknife is unreliable for medians and AP at fixed recalls, which move in steps"
     ),
     "classes_left_out": (
-        "in more than 5 % of the replicates a class without references is left out of the mean"
+        "in more than 5 % of the bootstrap samples a class has no references and leaves the mean"
     ),
     "rare_classes": (
         "the mean includes classes in fewer than 5 units, whose average precision tends to be "

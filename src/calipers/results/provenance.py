@@ -5,8 +5,9 @@
 hashes of the files beside it, and a hash of itself (`check_record`), so that no field of it can
 change unnoticed. `log_entry` makes the next line of ``audit.jsonl``: every line has the hash of the
 line before and of the ``run.json`` of its run, so that no run can be taken out of the middle or
-changed (`read_log`, `check_log`). `calipers.evaluation.saved` writes both, `calipers.io.saved` and
-``calipers verify`` check them.
+changed (`read_log`, `check_log`). It also has the hash of the page, which may be written again
+without a run: then the log gets a line of its own (`page_entry`). `calipers.evaluation.saved`
+writes both files, `calipers.io.saved` and ``calipers verify`` check them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from calipers.errors import InputError
 from calipers.results.files import LAST, canonical, environment, sha256_of
@@ -171,9 +172,16 @@ def _stamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def log_entry(earlier: Sequence[str], record: Mapping[str, Any], run: bytes) -> str:
-    """Return the line of the log for a run; ``run`` is its ``run.json``, ``earlier`` the lines
-    before.
+def log_entry(
+    earlier: Sequence[str],
+    record: Mapping[str, Any],
+    run: bytes,
+    page: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the line of the log for a run.
+
+    ``earlier`` are the lines before, ``run`` is its ``run.json``, and ``page`` has the ``sha256``
+    and the ``bytes`` of its page; logs of earlier versions say nothing of it.
     """
     entry = {
         "schema": AUDIT_SCHEMA,
@@ -182,7 +190,30 @@ def log_entry(earlier: Sequence[str], record: Mapping[str, Any], run: bytes) -> 
         "run_sha256": hashlib.sha256(run).hexdigest(),
         **{key: record[key] for key in REPEATED},
     }
+    return canonical(entry if page is None else {**entry, "page": dict(page)})
+
+
+def page_entry(
+    earlier: Sequence[str], run: bytes, page: Mapping[str, Any], calipers: str, moment: str = ""
+) -> str:
+    """Return the line of the log for a page that was written again, after a run."""
+    entry = {
+        "schema": AUDIT_SCHEMA,
+        "number": len(earlier) + 1,
+        "previous": _hash(earlier[-1]),
+        "run_sha256": hashlib.sha256(run).hexdigest(),
+        "calipers": calipers,
+        "written": moment or _stamp(datetime.now(UTC)),
+        "page": dict(page),
+    }
     return canonical(entry)
+
+
+class CheckedLog(NamedTuple):
+    """What a log says that belongs to its folder."""
+
+    runs: int
+    page: Mapping[str, Any] | None  # sha256 and bytes; None: an earlier version wrote the log
 
 
 def read_log(path: Path) -> list[str]:
@@ -213,8 +244,8 @@ def read_log(path: Path) -> list[str]:
     return lines
 
 
-def check_log(path: Path, record: Mapping[str, Any], run: bytes) -> int:
-    """Raise unless the last line of the log is that of this run; return the number of lines."""
+def check_log(path: Path, record: Mapping[str, Any], run: bytes) -> CheckedLog:
+    """Raise unless the last run in the log is this one, with nothing but its pages after it."""
     lines = read_log(path)
     if not lines:
         raise InputError(
@@ -223,9 +254,21 @@ def check_log(path: Path, record: Mapping[str, Any], run: bytes) -> int:
             file=str(path),
             hint="it was removed after the run: take the folder from a backup, or evaluate again",
         )
-    if lines[-1] != log_entry(lines[:-1], record, run):
-        raise _broken(path, len(lines), lines[-1], f"the entry of the {LAST} beside it")
-    return len(lines)
+    entries: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    of_runs = [k for k, entry in enumerate(entries) if "written" not in entry]
+    last = of_runs[-1] if of_runs else 0
+    expected = log_entry(lines[:last], record, run, entries[last].get("page"))
+    if lines[last] != expected:
+        raise _broken(path, last + 1, lines[last], f"the entry of the {LAST} beside it")
+    for k in range(last + 1, len(lines)):
+        entry = entries[k]
+        page, calipers, moment = (entry.get(key) for key in ("page", "calipers", "written"))
+        line = ""
+        if isinstance(page, dict) and isinstance(calipers, str) and isinstance(moment, str):
+            line = page_entry(lines[:k], run, page, calipers, moment)
+        if lines[k] != line:
+            raise _broken(path, k + 1, lines[k], f"a page of the {LAST} beside it")
+    return CheckedLog(len(of_runs), entries[-1].get("page"))
 
 
 def _entry(line: str) -> dict[str, Any] | None:

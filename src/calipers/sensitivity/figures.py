@@ -448,7 +448,7 @@ def _note(sweep: Sweep, *, band: bool = True) -> str:
     """Return what bands are, and how many images and references there are."""
     sentences = []
     if band and sweep.band != "none":
-        sentences.append(f"{sweep.band[0].upper()}{sweep.band[1:]}, pointwise.")
+        sentences.append(f"Bands: pointwise {sweep.band}.")
     if not band and sweep.of_oracle and sweep.runs > 1:
         sentences.append(f"Mean of {sweep.runs} runs.")
     counts = f"{sweep.n_images} images, {sweep.n_references} references"

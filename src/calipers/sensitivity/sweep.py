@@ -41,7 +41,9 @@ from calipers.metrics.base import MetricPlan
 from calipers.oracles.corrupt import KINDS, Corruption, check_corruption, corrupt
 from calipers.results.document import Document
 from calipers.results.estimate import number
-from calipers.show.words import level_text, plural
+from calipers.show.words import (
+    intervals_by,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -408,8 +410,7 @@ def _of_models(
     band = "none"
     if np.isfinite(tables[1]).any():
         settings = evaluation.statistics
-        units = f"{settings['n_units']} {plural(settings['unit'])}"
-        band = f"{level_text(settings['level'])} interval over {units}"
+        band = intervals_by(settings["level"], settings["unit"], settings["n_units"])
     return _result(cohort, protocol, axes, tuple(cohort.models), tables, (1, band, seed))
 
 

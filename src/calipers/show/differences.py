@@ -18,14 +18,16 @@ from calipers.show.table import Amount, Cell, Kind, Table, TableRow
 from calipers.show.words import (
     count_text,
     interval_in_words,
+    intervals_by,
     level_text,
     p_text,
     reason_text,
+    short_name,
 )
 
 NO_PROBABILITY = (
-    "Shares tell how much the order depends on who was drawn; they are no probabilities of being "
-    "better, which the tests of the comparison judge."
+    "The shares show how much the order depends on the sample. They are not probabilities of being "
+    "better: for that, see the tests of the differences."
 )
 CORRECTED = {"max-t": "max-t", "holm": "Holm", "bh": "Benjamini-Hochberg"}
 P_COLUMNS = {"max-t": "p (max-t)", "holm": "p (Holm)", "bh": "p (BH)", "none": "p"}
@@ -50,7 +52,9 @@ def differences_table(comparison: Comparison) -> Table:
         where = row.metric if row.label is None else f"{row.metric} of {row.label}"
         names = () if len(pairs) == 1 else (row.model_a, row.model_b)
         values = (row.value_a, row.value_b, row.estimate)
-        rows.append((where, *names, *values, _p(row), reason_text(row.verdict)))
+        # Where the columns have the names of the models, the verdict has them too.
+        verdict = verdict_text(row) if len(pairs) == 1 else reason_text(row.verdict)
+        rows.append((where, *names, *values, _p(row), verdict))
     p = P_COLUMNS[comparison.correction]
     value_kinds: tuple[Kind, ...] = ("value", "value", "signed", "p", "text")
     columns: tuple[str, ...] = ("a", "b", "a − b", p, "verdict")
@@ -72,20 +76,25 @@ def differences_table(comparison: Comparison) -> Table:
     )
 
 
+def verdict_text(row: Difference) -> str:
+    """Return ``ours better``, with the name of the better model, or that no difference is shown."""
+    better = {"a_better": row.model_a, "b_better": row.model_b}.get(row.verdict)
+    return reason_text(row.verdict) if better is None else f"{short_name(better)} better"
+
+
 def _p(row: Difference) -> Cell:
     return "no test" if math.isnan(row.p) else row.p_adjusted
 
 
 def _notes(comparison: Comparison) -> str:
-    manner = "not corrected"
-    if comparison.correction != "none":
-        tests = count_text("test", comparison.family)
-        manner = f"corrected ({comparison.correction}) for {tests}"
-    return (
-        f"Paired differences, first model minus second, with {level_text(comparison.level)} "
-        f"confidence intervals, resampled by {comparison.unit} (n = {comparison.n_units}); p "
-        f"values {manner}."
-    )
+    manner = "; p values are not corrected"
+    if comparison.family == 1:
+        manner = ""  # a single test needs no correction
+    elif comparison.correction != "none":
+        tests = f"{comparison.family} tests ({comparison.correction})"
+        manner = f"; p values are corrected for {tests}, intervals are not"
+    how = intervals_by(comparison.level, comparison.unit, comparison.n_units)
+    return f"Paired differences, first model minus second, with {how}{manner}."
 
 
 def ranking_table(ranking: Ranking) -> Table:
@@ -103,7 +112,8 @@ def ranking_table(ranking: Ranking) -> Table:
     if ranking.reason is None:
         n = ranking.replicates - ranking.undefined
         notes = (
-            f"Below a rank: the share of {count_text('replicate', n)} with that rank. "
+            f"Rank 1, 2, ...: share of {count_text('bootstrap replicate', n)} in which the model "
+            "has that rank. "
             f"{NO_PROBABILITY}",
         )
     share_kinds: list[Kind] = ["share"] * len(ranks)
@@ -230,4 +240,4 @@ def _margin(d: Difference, manner: Manner) -> list[str]:
     )
     if str(d.margin_verdict).endswith("superior"):
         return [f"{one} is superior to {other} by more than {within}."]
-    return [f"{one} is not inferior to {other} by {within} or more; equivalence is not shown."]
+    return [f"{one} is non-inferior to {other} (margin {within}); equivalence is not shown."]

@@ -83,7 +83,7 @@ FORMS: Mapping[Kind, Callable[[float], str]] = {
 }
 WORDS = ("name", "text")
 NAN = math.nan
-BEST = "The best values are highlighted; that is no test."
+BEST = "The best values are highlighted; this is not a statistical test."
 
 
 @dataclass(frozen=True, slots=True)

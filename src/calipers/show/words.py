@@ -11,9 +11,10 @@ functions, so that a value is rounded in one way wherever it appears:
 `level_text`              ``95 %``: a level, with the digits it was given with
 `p_text`                  ``p = 0.012``, ``p < 0.001``; `p_number` for a column of them
 `interval_text`           ``[0.1, 0.3]``, behind a value
-`interval_in_words`       ``95 % interval 0.10 to 0.30``, inside a sentence, or why there is none
+`interval_in_words`       ``95 % CI 0.10 to 0.30``, inside a sentence, or why there is none
 `estimate_text`           ``0.123 [0.100, 0.145]*``, or why it is undefined
-`share_in_words`          ``84 % (95 % interval 80 to 88 %)``, inside a sentence
+`share_in_words`          ``84 % (95 % CI 80 to 88 %)``, inside a sentence
+`intervals_by`            ``95 % confidence intervals, resampled by patient (n = 80)``
 `reason_text`             ``too few units``
 `digits`                  a number of any size, with its first significant digits
 `count_text`, `plural`    ``1 image``, ``2 images``
@@ -191,7 +192,7 @@ def join(names: Sequence[str]) -> str:
 
 
 def share_in_words(estimate: Estimate, faultless: str) -> str:
-    """Return ``84 % (95 % interval 80 to 88 %)``.
+    """Return ``84 % (95 % CI 80 to 88 %)``.
 
     Parameters
     ----------
@@ -205,23 +206,33 @@ def share_in_words(estimate: Estimate, faultless: str) -> str:
 
 
 def value_in_words(estimate: Estimate, faultless: str) -> str:
-    """Return ``0.84 (95 % interval 0.80 to 0.88)``; ``faultless`` as in `share_in_words`."""
+    """Return ``0.84 (95 % CI 0.80 to 0.88)``; ``faultless`` as in `share_in_words`."""
     return f"{two_decimals(estimate.value)} ({_certainty(estimate, span_text, faultless)})"
 
 
 def interval_in_words(estimate: Estimate, span: Callable[[float, float], str] = span_text) -> str:
-    """Return ``95 % interval 0.80 to 0.88``, or ``no interval: too few patients``.
+    """Return ``95 % CI 0.80 to 0.88``, or ``no interval: too few patients``.
 
     ``span`` writes both ends: `span_text`, `percent_span`, or points of a difference.
     """
     if not has_interval(estimate):
         return f"no interval: {without_interval(estimate) or reason_text(estimate.reason)}"
-    return f"{interval_of(estimate)} {span(estimate.low, estimate.high)}"
+    return ci_text(estimate.level, span(estimate.low, estimate.high))
 
 
-def interval_of(estimate: Estimate) -> str:
-    """Return ``95 % interval``."""
-    return f"{level_text(estimate.level)} interval"
+def ci_text(level: float, span: str) -> str:
+    """Return ``95 % CI 0.80 to 0.88``: a confidence interval, as papers abbreviate it in brackets.
+
+    Every interval inside a sentence is written by this function.
+    """
+    return f"{level_text(level)} CI {span}"
+
+
+def intervals_by(level: float, unit: str, n_units: int) -> str:
+    """Return ``95 % confidence intervals, resampled by patient (n = 80)``: below tables and
+    figures.
+    """
+    return f"{level_text(level)} confidence intervals, resampled by {unit} (n = {n_units})"
 
 
 def _certainty(estimate: Estimate, span: Callable[[float, float], str], faultless: str) -> str:
@@ -306,11 +317,8 @@ def speaks_for(statistics: Mapping[str, Any], estimates: Sequence[Estimate]) -> 
     if statistics["interval"] is None or not valued:
         return ""
     if any(map(has_interval, valued)):
-        return (
-            f"{level_text(statistics['level'])} confidence intervals, resampled by "
-            f"{statistics['unit']} (n = {statistics['n_units']}); "
-            f"valid for {statistics['generalises_to']}."
-        )
+        how = intervals_by(statistics["level"], statistics["unit"], statistics["n_units"])
+        return f"{how}; valid for {statistics['generalises_to']}."
     reason = valued[0].reason
     if reason not in NO_INTERVAL:
         return ""

@@ -156,7 +156,7 @@ def leave_one_out(
     if not math.isfinite(error) or math.isnan(value):
         why = SCORES[name].reason if math.isnan(value) else "too_many_undefined"
         return LeaveOneOut(name, models, value, tuple(without), NAN, NAN, NAN, level, why)
-    low, high = _t_interval(value, error, len(without), level, SCORES[name].bounds)
+    low, high = t_interval(value, error, len(without), level, SCORES[name].bounds)
     if not low < high:  # an interval of width 0 would claim certainty
         why = "constant_input"
         return LeaveOneOut(name, models, value, tuple(without), error, NAN, NAN, level, why)
@@ -169,9 +169,10 @@ def jackknife_error(without: F64) -> float:
     return float(np.sqrt((len(without) - 1) / len(without) * (centred**2).sum()))
 
 
-def _t_interval(
+def t_interval(
     value: float, error: float, n: int, level: float, bounds: tuple[float, float]
 ) -> tuple[float, float]:
+    """Return the t interval of a score of n models, on the scale of the score's limits."""
     from scipy.special import stdtrit
 
     if error == 0.0:  # all models are alike, or all differ alike; on a bound the scale has no slope

@@ -45,7 +45,14 @@ from calipers.show.figures import (
     Mark,
     Scatter,
 )
-from calipers.show.words import level_text, percent_text, plural, short_name, why
+from calipers.show.words import (
+    intervals_by,
+    level_text,
+    percent_span,
+    percent_text,
+    short_name,
+    why,
+)
 from calipers.stability.analyse import COLUMNS, Cell, StabilityTable
 from calipers.stability.answers import CallCounts, correlation
 from calipers.stability.objects_result import ObjectStability
@@ -97,14 +104,10 @@ def _pairs_title(result: StabilityResult, score: str, values: F64) -> str:
     defined = np.argwhere(np.triu(np.isfinite(values), 1))
     if not len(defined):
         return f"No two models have a value of {score}"
-    a, b = min(defined.tolist(), key=lambda pair: float(values[pair[0], pair[1]]))
-    first, second = short_name(result.models[a], 20), short_name(result.models[b], 20)
-    lowest = score_text(float(values[a, b]))
-    title = f"On these images {first} and {second} agree least: {score} {lowest}"
-    if len(defined) > 1:
-        highest = score_text(float(np.nanmax(values)))
-        title += f"; the highest of {len(defined)} pairs is {highest}"
-    return title
+    low, high = score_text(float(np.nanmin(values))), score_text(float(np.nanmax(values)))
+    if len(defined) == 1:
+        return f"{score} of two models is {low}"
+    return f"{score} of two models is {low} to {high}, in {len(defined)} pairs"
 
 
 def models(result: StabilityResult, *, score: str = "APJ") -> Forest:
@@ -119,20 +122,16 @@ def models(result: StabilityResult, *, score: str = "APJ") -> Forest:
         rows.append(ForestRow(f"without {short_name(model)}", str(n - 1), (mark,)))
     title = f"{n} models are too few to say anything about other trainings"
     if jackknife.reason is None and jackknife.most_different is not None:
-        outlier = jackknife.most_different
-        without_it = score_text(jackknife.without[result.models.index(outlier)])
+        low, high = score_text(min(jackknife.without)), score_text(max(jackknife.without))
         with_it = score_text(jackknife.value)
-        title = (
-            f"Without {short_name(outlier)}, which differs most, "
-            f"{score} is {without_it} instead of {with_it}"
-        )
+        title = f"{score} is {with_it} with all {n} models, and {low} to {high} without one of them"
         # Less than half of the last digit that is shown.
         if max(abs(other - jackknife.value) for other in jackknife.without) < 0.005:
             title = f"No single model moves {score}, which is {with_it}"
     note = (
         f"Mean over {result.n_used} images, {_threshold_text(result, score)}. "
         f"The interval of all models is a {level_text(jackknife.level)} t interval over "
-        f"{n} models: it covers other trainings, on these images."
+        f"{n} models: it is about other trainings, on these images."
     )
     return Forest(
         title, Axis(score), (score,), tuple(rows), n="models", reference=jackknife.value, note=note
@@ -187,11 +186,9 @@ def scores(
     defined = np.argwhere(np.triu(np.isfinite(values), 1))
     title = "No two scores have a correlation over images"
     if len(defined):
-        a, b = min(defined.tolist(), key=lambda pair: abs(float(values[pair[0], pair[1]])))
-        title = (
-            f"{score_names[a]} and {score_names[b]} rank images most differently: "
-            f"correlation {score_text(values[a, b])}"
-        )
+        of_pairs = values[tuple(defined.T)]
+        low, high = score_text(float(of_pairs.min())), score_text(float(of_pairs.max()))
+        title = f"Two scores correlate over images by {low} to {high}"
     n = f"{counts.min()} to {counts.max()}" if counts.min() < counts.max() else f"{counts.min()}"
     how = {"spearman": "Rank correlations", "pearson": "Correlations"}[method]
     note = (
@@ -326,8 +323,7 @@ def _interval_note(estimate: Estimate) -> str:
     """Return what bands and bars are; "" if there are none."""
     if why(estimate) or math.isnan(estimate.low):
         return ""
-    units = f"{estimate.n_units} {plural(estimate.unit)}"
-    return f"Pointwise {level_text(estimate.level)} intervals over {units}."
+    return f"Pointwise {intervals_by(estimate.level, estimate.unit, estimate.n_units)}."
 
 
 def score_text(value: float) -> str:
@@ -669,9 +665,11 @@ def object_pairs(result: ObjectStability) -> HeatMap:
     defined = np.argwhere(np.triu(np.isfinite(values), 1))
     title = "No two models predict anything on the same images"
     if len(defined):
-        a, b = min(defined.tolist(), key=lambda pair: float(values[pair[0], pair[1]]))
-        first, second = short_name(result.models[a], 20), short_name(result.models[b], 20)
-        title = f"On these images {first} and {second} agree least: {percent_text(values[a, b])}"
+        of_pairs = values[tuple(defined.T)]
+        title = f"Two models agree on {percent_text(of_pairs[0])} of what they predict"
+        if len(defined) > 1:
+            span = percent_span(float(of_pairs.min()), float(of_pairs.max()))
+            title = f"Two models agree on {span} of what they predict, in {len(defined)} pairs"
     # Percentages instead of the numbers of the colours.
     words = []
     for r, row in enumerate(values.tolist()):
@@ -719,8 +717,8 @@ def _object_intervals(result: ObjectStability) -> str:
     settings = result.settings
     if not settings["replicates"] or math.isnan(result["found-by-all"].low):
         return ""
-    units = f"{settings['n_units']} {plural(settings['unit'])}"
-    return f"Pointwise {level_text(settings['level'])} intervals over {units}."
+    how = intervals_by(settings["level"], settings["unit"], settings["n_units"])
+    return f"Pointwise {how}."
 
 
 OBJECT_FIGURES: Mapping[str, Callable[[ObjectStability], Figure]] = {

@@ -27,13 +27,16 @@ from calipers.kernels.ranks import pair_index
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row, number
 from calipers.show.words import (
-    interval_of,
+    ci_text,
+    interval_in_words,
     level_text,
     percent_span,
     percent_text,
     plural,
     reason_text,
+    span_text,
 )
+from calipers.stability.answers import jackknife_error, t_interval
 from calipers.stability.objects_evidence import ObjectPairs, mean_of_defined
 
 NAN = math.nan
@@ -261,7 +264,16 @@ class ObjectStability(Document):
             raise UsageError(
                 f"no {metric!r} without a model; {did_you_mean(metric, (*MEANS, *SHARES))}"
             )
-        return leave_one_out(self.evidence, self.models, metric, float(self.settings["level"]))
+        return self.without_models[metric]
+
+    @cached_property
+    def without_models(self) -> Mapping[str, ObjectLeaveOneOut]:
+        """Every number without each of the models."""
+        level = float(self.settings["level"])
+        table = {}
+        for metric in (*MEANS, *SHARES):
+            table[metric] = leave_one_out(self.evidence, self.models, metric, level)
+        return table
 
     def disputed(self, n: int = 10) -> tuple[DisputedImage, ...]:
         """Return the n images with the most references that some but not all models find.
@@ -381,9 +393,10 @@ def leave_one_out(
     """Return a number without each of the models.
 
     The jackknife's standard error is ``sqrt((K - 1) / K * sum((v_m - mean)^2))`` over the values
-    without model m; its interval is a t interval with K - 1 degrees of freedom, cut at 0 and 1. It
-    needs three models. Shares of references found by all, some or none have no such interval: with
-    one model less they are another quantity, not the same one from less data.
+    without model m; its interval is a t interval with K - 1 degrees of freedom, on the scale of
+    shares, so that it stays within 0 and 1. It needs three models. Shares of references found by
+    all, some or none have no such interval: with one model less they are another quantity, not the
+    same one from less data.
     """
     everyone = np.ones(len(models), np.bool_)
     value = _value_of_models(evidence, metric, everyone)
@@ -401,13 +414,8 @@ def leave_one_out(
     if metric in SHARES or np.isnan(without).any():
         reason = "not_requested" if metric in SHARES else "no_objects"
         return ObjectLeaveOneOut(metric, value, by_model, NAN, NAN, NAN, level, reason)
-    from scipy.special import stdtrit
-
-    n = len(models)
-    error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
-    half = float(stdtrit(n - 1, (1 + level) / 2)) * error
-    # Agreement and IoU lie in [0, 1]; a t interval does not know that.
-    low, high = max(0.0, value - half), min(1.0, value + half)
+    error = jackknife_error(without)
+    low, high = t_interval(value, error, len(models), level, (0.0, 1.0))
     if not low < high:  # an interval of width 0 would claim certainty
         reason = "constant_input"
         return ObjectLeaveOneOut(metric, value, by_model, error, NAN, NAN, level, reason)
@@ -475,7 +483,7 @@ def _overlap(result: ObjectStability) -> str:
         return ""
     interval = ""
     if not math.isnan(value.low):
-        interval = f" ({level_text(value.level)} interval {value.low:.2f} to {value.high:.2f})"
+        interval = f" ({interval_in_words(value)})"
     return (
         "Where they agree, their shapes have a mean intersection over union of "
         f"{value.value:.2f}{interval}."
@@ -499,8 +507,8 @@ def _trainings(result: ObjectStability) -> str:
     return (
         f"Other trainings: without one of the models, the agreement lies between "
         f"{min(without.values()):.2f} and {max(without.values()):.2f} (furthest away without "
-        f"{name}); the jackknife over {len(result.models)} models gives {value:.2f} with a "
-        f"{level_text(jackknife.level)} interval of {jackknife.low:.2f} to {jackknife.high:.2f}."
+        f"{name}); the jackknife over {len(result.models)} models gives {value:.2f} "
+        f"({ci_text(jackknife.level, span_text(jackknife.low, jackknife.high))})."
     )
 
 
@@ -585,7 +593,7 @@ def _share(estimate: Estimate) -> str:
     if estimate.method == "clopper-pearson-units":  # too few exceptions for a bootstrap
         level, units = level_text(estimate.level), plural(estimate.unit)
         return f"{value} (at {level}: {_span_text(estimate)} of the {units})"
-    return f"{value} ({interval_of(estimate)} {_span_text(estimate)})"
+    return f"{value} ({interval_in_words(estimate, percent_span)})"
 
 
 def _span_text(estimate: Estimate) -> str:

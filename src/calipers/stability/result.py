@@ -26,7 +26,15 @@ from calipers.errors import UsageError, did_you_mean, finite, word
 from calipers.kernels.ranks import pair_index
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row, number
-from calipers.show.words import percent_text, plural, share_in_words, two_decimals, value_in_words
+from calipers.show.words import (
+    flag_text,
+    has_interval,
+    percent_text,
+    plural,
+    share_in_words,
+    two_decimals,
+    value_in_words,
+)
 from calipers.stability import scores as localizing
 from calipers.stability.answers import (
     APART,
@@ -475,22 +483,20 @@ def _undefined(result: StabilityResult) -> Iterator[Remark]:
 
 
 def _perfection(result: StabilityResult) -> Iterator[Remark]:
-    flags: set[str] = set()
+    unit = result.plan.units.name
+    units, flags = plural(unit), set[str]()
     for row in result.rows:
-        if not row.group:
+        # Without an interval there is no mark in the tables that a remark could explain.
+        if not row.group and has_interval(row.estimate):
             flags.update(row.estimate.flags)
     if "few_errors" in flags:
         text = (
-            "where fewer than 5 images (or patients) fall short of the best value, the bootstrap "
-            "is not reliable: the interval counts images (or patients) "
-            "(jeffreys-t, marked * in tables)"
+            f"few {units} fall short of the best value, or nearly all do: an interval for small "
+            "counts instead of the bootstrap (marked * in tables)"
         )
         yield Remark("near-perfect", text, flag=False)
     if "identical_units" in flags:
-        text = (
-            "where all images (or patients) have the same value, their number alone makes the "
-            "interval (marked § in tables)"
-        )
+        text = f"{flag_text('identical_units', unit)} (marked § in tables)"
         yield Remark("identical-units", text, flag=False)
 
 

@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 
 from calipers.show.table import Amount, Cell, Kind, Table, TableRow
-from calipers.show.words import level_text, reason_text
+from calipers.show.words import (
+    intervals_by,
+    reason_text,
+)
 from calipers.stability.evidence import ALL_MODELS, pair_scores
 from calipers.stability.objects_result import ObjectStability
 from calipers.stability.result import HEADLINE, StabilityResult
@@ -99,8 +102,8 @@ def _units(result: StabilityResult) -> tuple[str, ...]:
     if not certainty.replicates:
         return ()
     return (
-        f"{level_text(certainty.level)} confidence intervals, resampled by {units.name} "
-        f"(n = {units.number}); they generalise to {units.generalises_to()}, with these models.",
+        f"{intervals_by(certainty.level, units.name, units.number)}; valid for "
+        f"{units.generalises_to()}, with these models.",
     )
 
 

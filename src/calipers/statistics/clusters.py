@@ -98,12 +98,12 @@ def note_on_groups(spreads: Sequence[GroupSpread | None], units: Units) -> str |
     if first.p * len(candidates) >= FALSE_NOTES or first.ratio <= 1.0:
         return None
     groups, unit_names = plural(first.column), plural(units.name)
-    advice = f"--cluster {first.column},{units.name} speaks about other {groups}"
+    advice = f"--cluster {first.column},{units.name} gives intervals for other {groups}"
     if first.n_groups < FEWEST_UNITS:
-        advice = f"{first.n_groups} {groups} are too few to speak about others"
+        advice = f"{first.n_groups} {groups} are too few to generalise to others"
     subject = unit_names[:1].upper() + unit_names[1:]
     return (
-        f"{subject} were resampled, and {groups} differ: over {first.n_groups} {groups} "
-        f"the standard error is {first.ratio:.1f} times that over {unit_names}. Intervals apply to "
-        f"other {unit_names} of these {groups}; {advice}."
+        f"{subject} were resampled, but results differ between {groups}: the standard error over "
+        f"{first.n_groups} {groups} is {first.ratio:.1f} times that over {unit_names}. The "
+        f"intervals hold for other {unit_names} of these {groups}; {advice}."
     )

@@ -3,15 +3,15 @@
 
 `statistics.intervals` decides that errors are few and says what the bootstrap's standard error is;
 here are Jeffreys' interval of a share of so many trials, that of a Poisson number of so many
-events, the gamma interval of a sum of costs, and what is assumed about the clustering of errors
-where none shows it.
+events, the mid-p gamma interval of a sum of costs, and what is assumed about the clustering of
+errors where none shows it.
 
 **More errors never raise the lower bound of a share**, nor lower the upper bound of a rate or a sum
 of costs. Errors in further units show that units do not fail as a whole, and an interval that
 learns from that would reward them. So no bound is bolder than that of such errors in fewer units or
 in none (`ErrorPath`), whichever form either has. As that makes the bound without an error the bound
 of many data sets, the clustering that is assumed there has a limit (`largest_effect`). How it was
-chosen: `calipers.validation.choices_few_errors`.
+chosen: `validation.choices_few_errors`, and `validation.choices_gains` for sums of costs.
 """
 
 from __future__ import annotations
@@ -38,6 +38,11 @@ ON_BOUND = -math.log(MOST_ON_BOUND)  # with so many units in error, by chance
 NO_LONGER_FEW = 30
 # The bound without an error lies at most so many times as far away as the t form's first one.
 FURTHEST = 2.0
+# Sums of costs have the gamma form up to this effective number of errors: the t form knows nothing
+# of an error more expensive than those that were seen.
+MANY_COSTS = 30.0
+STEPS = 20  # towards a quantile; ten give all its digits as a rule
+TINY = 1e-300
 # of a metric; pycocotools' epsilon makes a perfect average precision a little less than 1
 ROUNDING = 1e-12
 
@@ -156,17 +161,93 @@ def poisson(x: F64, size: F64, level: float) -> tuple[F64, F64]:
     return np.minimum(size * low, x), np.maximum(size * high, x)
 
 
-def gamma(x: F64, size: F64, event: F64, level: float) -> tuple[F64, F64]:
+def further_cost(event: F64, effect: F64, unknown: F64) -> F64:
+    """Return what one error more is assumed to cost.
+
+    Alone it costs ``event``. How errors of a unit cluster multiplies that by ``effect``, as far as
+    the data do not show it.
+    """
+    return np.asarray(event * (1.0 + (effect - 1.0) * unknown))
+
+
+def gamma(x: F64, size: F64, further: F64, level: float) -> tuple[F64, F64]:
     """Return intervals of sums x of costs that differ, where one error costs ``size`` on average.
 
-    The gamma interval of Fay and Feuer (Stat Med 1997): the upper bound is that with an error more,
-    which costs ``event``, because the few that were seen may have been cheap by luck.
+    The mid-p gamma interval (Fay and Kim, Biom J 2017) takes the truth to be gamma distributed,
+    half of the time as the sum is and half of the time as it would be with an error more, which
+    costs ``further``, because those that were seen may have been cheap by luck. Without an error
+    its upper bound is the rule of three, as that of shares and rates.
     """
-    gammaincinv, tail = special().gammaincinv, (1 - level) / 2
-    low = np.where(x > 0, gammaincinv(np.where(x > 0, x / size, 1.0), tail), 0.0)
-    with_one = (x * size + event**2) / (x + event)
-    high = with_one * gammaincinv((x + event) / with_one, 1 - tail)
-    return np.minimum(size * low, x), np.maximum(high, x)
+    x, size, further = np.broadcast_arrays(x, size, further)
+    with_one = (x * size + further**2) / (x + further)
+    is_some = x > 0
+    shapes = np.where(is_some, x / size, 1.0), (x + further) / with_one
+    scales = np.where(is_some, size, with_one), with_one
+    low = _quantile_of_both((1 - level) / 2, shapes, scales, upper=False)
+    high = _quantile_of_both((1 - level) / 2, shapes, scales, upper=True)
+    # Without an error one half lies at 0, and the other is an exponential distribution.
+    high = np.where(is_some, high, -math.log(1 - level) * with_one)
+    return np.where(is_some, np.minimum(low, x), 0.0), np.maximum(high, x)
+
+
+def _quantile_of_both(
+    tail: float, shapes: tuple[F64, F64], scales: tuple[F64, F64], *, upper: bool
+) -> F64:
+    """Return the quantile that cuts off a tail of an even mixture of two gamma distributions.
+
+    It lies between the quantiles of the two. There the logarithm of the lower tail is nearly
+    linear in the logarithm of the value, that of the upper tail in the value itself, so that false
+    position (Illinois) gets there in a few steps.
+    """
+    share_of = special().gammaincc if upper else special().gammainc
+    inverse = special().gammainccinv if upper else special().gammaincinv
+    to_value, from_value = (np.asarray, np.asarray) if upper else (np.exp, np.log)
+
+    def distance(at: F64) -> F64:
+        value = to_value(at)
+        parts = [share_of(shape, value / scale) for shape, scale in zip(shapes, scales)]
+        return np.asarray(np.log((parts[0] + parts[1]) / (2 * tail)))
+
+    ends = [scale * inverse(shape, tail) for shape, scale in zip(shapes, scales)]
+    a, b = (from_value(np.maximum(end, TINY)) for end in ends)
+    of_a, of_b = distance(a), distance(b)
+    lowest, highest = np.minimum(a, b), np.maximum(a, b)
+    for _ in range(STEPS):
+        # Who is there stays, so that an entry does not depend on the others.
+        there = (np.abs(of_b) < ROUNDING) | (of_a == of_b)
+        if there.all():
+            break
+        with np.errstate(divide="ignore", invalid="ignore"):
+            at = np.where(there, b, b - of_b * (b - a) / (of_b - of_a))
+        at = np.clip(at, lowest, highest)
+        of_at = distance(at)
+        turned = of_at * of_b <= 0
+        # The end that stays twice loses half of its weight, or the other would hardly move.
+        a, of_a = np.where(turned, b, a), np.where(turned, of_b, of_a / 2)
+        b, of_b = at, of_at
+    return np.asarray(to_value(b))
+
+
+def wilson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Return Wilson's score interval of a proportion k / n."""
+    if n <= 0:
+        return math.nan, math.nan
+    z2 = normal_quantile(level) ** 2
+    centre, half = k + z2 / 2, math.sqrt(z2) * math.sqrt(k * (n - k) / n + z2 / 4)
+    # Exact at both ends, where the formula is only so up to rounding.
+    low = 0.0 if k == 0 else (centre - half) / (n + z2)
+    high = 1.0 if k == n else (centre + half) / (n + z2)
+    return low, high
+
+
+def clopper_pearson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Return the exact interval of a proportion k / n."""
+    if n <= 0:
+        return math.nan, math.nan
+    betaincinv, tail = special().betaincinv, (1 - level) / 2
+    low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, tail))
+    high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1 - tail))
+    return low, high
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,15 +330,17 @@ class ErrorPath:
         high[self.few] = poisson(x[self.few], size[self.few], self.level)[1]
         return np.asarray(high.max(axis=0))
 
-    def highest_gain(self, assumed: F64) -> F64:
-        """Return the upper bound of sums of costs; a lone error is assumed to cost so much."""
+    def highest_gain(self, event: F64, effect: F64) -> F64:
+        """Return the upper bound of sums of costs; a lone error is assumed to cost ``event``, and
+        clustering to multiply that by ``effect``.
+        """
         x = self.errors * self.cost
-        size = event_size(x, self.error, (self.tried, assumed), self.unknown)
-        size = widened(size, np.zeros(len(assumed)), self.ratio)
+        size = event_size(x, self.error, (self.tried, event * effect), self.unknown)
+        size = widened(size, np.zeros(len(event)), self.ratio)
         high = self._t_odds(x, 1.0)
-        extra = np.broadcast_to(assumed, x.shape)
-        few = self.on_bound
-        high[few] = gamma(x[few], size[few], extra[few], self.level)[1]
+        further = further_cost(event, effect, self.unknown)
+        few = self.on_bound | (x**2 < MANY_COSTS * self.error**2)
+        high[few] = gamma(x[few], size[few], further[few], self.level)[1]
         return np.asarray(np.minimum(high, 1.0).max(axis=0))
 
     @property

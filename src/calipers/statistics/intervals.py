@@ -13,8 +13,9 @@ are undefined. Where errors are few (fewer than 5 units have one, and at most a 
 more than 5 % of the replicates lie on a bound) no spread of replicates can be trusted, and the
 form for few errors takes over. For a share it is Jeffreys' interval with an effective number of
 trials, ``n = x (1 - x) / s^2`` for the standard error s; for a rate Jeffreys' interval of a Poisson
-number with an effective number of events; for a sum of what errors cost the gamma interval of such
-sums. On a bound s is 0, and n is what as many objects in as many units are worth if errors are
+number with an effective number of events; for a sum of what errors cost the mid-p gamma interval of
+such sums, which stands for the t interval as long as errors are not many (`few_errors.MANY_COSTS`).
+On a bound s is 0, and n is what as many objects in as many units are worth if errors are
 alike in a unit to a degree of `ASSUMED_LIKENESS`; from there on n approaches what s says, because
 the first errors show little of how errors cluster (`_unknown_clustering`). What independent objects
 would vary is known; t stands for z only in what clustering adds to it (`_widened`). The interval
@@ -163,7 +164,8 @@ class Support:
     size: float = 1.0  # objects or images of a unit, events among which are likely to be alike
     # variance that the replicates do not show, as where rare classes enter a mean
     hidden: float = 0.0
-    reach: float = 0.0  # how far the interval reaches beyond the bootstrap's bias
+    reach: float = 0.0  # how far the t interval reaches beyond the bootstrap's bias ...
+    few_reach: float = 0.0  # ... and the form for few errors
 
     @property
     def df(self) -> int:
@@ -195,12 +197,10 @@ def interval(
 ) -> Interval:
     """Return the interval of one estimate; see `intervals`."""
     column = None if jackknife is None else np.asarray(jackknife, np.float64)[:, None]
-    sample = np.asarray(replicates, np.float64)[:, None]
-    support = [Support(n_units)]
     return intervals(
         np.array([theta]),
-        sample,
-        support,
+        np.asarray(replicates, np.float64)[:, None],
+        [Support(n_units)],
         level=level,
         bounds=bounds,
         method=method,
@@ -249,7 +249,7 @@ def intervals(
     )
     limits = sample.bounds_of(method, support, jackknife, errors)
     forms = [_form(sample, k, entry, limits.method, few_form) for k, entry in enumerate(support)]
-    few = [k for k, form in enumerate(forms) if form == "few_errors"]
+    few = [k for k, form in enumerate(forms) if form in ("few_errors", "few_costs")]
     of_few = {}
     if few:
         table = few_errors_t(sample.take(np.array(few)), [support[k] for k in few])
@@ -390,20 +390,19 @@ def boot_se_t(
     t = _t(df, sample.level)
     factor = np.sqrt(n_units / df) * t
 
-    def limits(rows: F64) -> tuple[F64, F64]:
-        mean, sd = spread.moments(rows, np.isnan(rows))
+    def limits(mean: F64, sd: F64) -> tuple[F64, F64]:
         half = np.hypot(factor * sd, t * np.sqrt(hidden))
         bias = np.where(reach > 0, reach * (mean - sample.theta), 0.0)
         below, above = half + np.maximum(bias, 0.0), half + np.maximum(-bias, 0.0)
         return scale.around(sample.theta, below)[0], scale.around(sample.theta, above)[1]
 
-    return _limits(scale.method, sample.replicates, limits, apart=sample.apart)
+    return _limits_of_moments(scale.method, sample, limits)
 
 
 def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> IntervalBounds:
     """Return the form for few errors: Jeffreys' interval of shares and rates, gamma of costs.
 
-    Both count as many trials or events as the standard error is worth, fewer if few units are in
+    All count as many trials or events as the standard error is worth, fewer if few units are in
     error; see the top of this file.
     """
     n_units = np.array([entry.n_units for entry in support])
@@ -424,18 +423,21 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
     effects = np.array([assumed_effect_of(entry, sample.level) for entry in support])
     events = single * effects
     assumed = np.where(np.isinf(most), tried, most / effects)
+    reach = np.array([entry.few_reach for entry in support])
 
-    def limits(rows: F64) -> tuple[F64, F64]:
-        sd = np.sqrt(n_units / df) * spread.moments(rows, np.isnan(rows))[1]
-        error = np.hypot(sd, np.sqrt(hidden)) / width
+    def limits(mean: F64, sd: F64) -> tuple[F64, F64]:
+        error = np.hypot(np.sqrt(n_units / df) * sd, np.sqrt(hidden)) / width
         if counts_events:
             size = few_errors.event_size(x, error, (most, events), unknown)
             if is_rate:
                 return few_errors.poisson(x, few_errors.widened(size, single, ratio), sample.level)
             # Costs differ, so nothing is known about their variance.
             size = few_errors.widened(size, np.zeros(len(x)), ratio)
-            low, high = few_errors.gamma(x, size, events, sample.level)
-            return low, np.minimum(high, high_bound)
+            further = few_errors.further_cost(single, effects, unknown)
+            low, high = few_errors.gamma(x, size, further, sample.level)
+            bias = reach * (mean - sample.theta)
+            low = np.maximum(low - np.maximum(bias, 0.0), low_bound)
+            return low, np.minimum(high + np.maximum(-bias, 0.0), high_bound)
         of_x = few_errors.trials(x * (1 - x), error, (most, assumed), unknown)
         of_x = 1.0 / few_errors.widened(1.0 / of_x, 1.0 / most, ratio)
         low, high = few_errors.jeffreys(x, of_x, sample.level)
@@ -443,7 +445,7 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
 
     method = "gamma-t" if counts_events else "jeffreys-t"
     method = "poisson-t" if is_rate else method
-    return _limits(method, sample.replicates, limits, apart=sample.apart)
+    return _limits_of_moments(method, sample, limits)
 
 
 def _cautious(sample: BootstrapSample, support: Sequence[Support], forms: list[str]) -> F64:
@@ -457,7 +459,7 @@ def _cautious(sample: BootstrapSample, support: Sequence[Support], forms: list[s
     theta = sample.theta.tolist()
     columns = []
     for k, (form, entry) in enumerate(zip(forms, support)):
-        if entry.n_error is None or form not in ("few_errors", "method"):
+        if entry.n_error is None or form not in ("few_errors", "few_costs", "method"):
             continue
         few = entry.n_error < NO_LONGER_FEW and entry.tried >= FEWEST_UNITS
         if few and _has_whole_errors(entry, theta[k]):
@@ -484,7 +486,7 @@ def _cautious(sample: BootstrapSample, support: Sequence[Support], forms: list[s
     if is_rate:
         limits[columns] = path.highest_rate(event, event * effects)
     else:
-        limits[columns] = path.highest_gain(event * effects)
+        limits[columns] = path.highest_gain(event, effects)
     return limits
 
 
@@ -598,8 +600,8 @@ def studentized(sample: BootstrapSample, error: F64, errors: F64) -> IntervalBou
 
 @dataclass(frozen=True, slots=True)
 class MetricScale:
-    """The scale on which a metric's error is symmetric: logit between two bounds, log above one,
-    else its own.
+    """The scale on which a metric's error is symmetric: logit between two bounds, log above or
+    below one, else its own.
     """
 
     low: float
@@ -615,14 +617,18 @@ class MetricScale:
         """The name of the t interval on this scale; atanh is the logit between -1 and 1."""
         if math.isfinite(self.low) and math.isfinite(self.high):
             return "bootse-t-atanh" if (self.low, self.high) == (-1.0, 1.0) else "bootse-t-logit"
-        return "bootse-t-log" if math.isfinite(self.low) else "bootse-t"
+        one_bound = math.isfinite(self.low) or math.isfinite(self.high)
+        return "bootse-t-log" if one_bound else "bootse-t"
 
     def around(self, theta: F64, half: F64) -> tuple[F64, F64]:
         """Return theta -+ half, taken on this scale to first order; NaN on a bound, where the scale
         ends.
         """
         if not math.isfinite(self.low):
-            return theta - half, theta + half
+            if not math.isfinite(self.high):
+                return theta - half, theta + half
+            mirrored = MetricScale(-self.high, math.inf).around(-theta, half)
+            return -mirrored[1], -mirrored[0]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if not math.isfinite(self.high):
                 x = theta - self.low
@@ -636,31 +642,10 @@ class MetricScale:
             return self.low + width * low / (1 + low), self.low + width * top
 
 
-def wilson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Return Wilson's score interval of a proportion k / n."""
-    if n <= 0:
-        return NOWHERE
-    z2 = normal_quantile(level) ** 2
-    centre, half = k + z2 / 2, math.sqrt(z2) * math.sqrt(k * (n - k) / n + z2 / 4)
-    # Exact at both ends, where the formula is only so up to rounding.
-    low = 0.0 if k == 0 else (centre - half) / (n + z2)
-    high = 1.0 if k == n else (centre + half) / (n + z2)
-    return low, high
-
-
-def clopper_pearson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Return the exact interval of a proportion k / n."""
-    if n <= 0:
-        return NOWHERE
-    betaincinv, tail = special().betaincinv, (1 - level) / 2
-    low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, tail))
-    high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1 - tail))
-    return low, high
-
-
 def _form(sample: BootstrapSample, k: int, support: Support, method: str, few_form: bool) -> str:
-    """Return which interval an estimate gets: a reason why there is none, "few_errors" or
-    "method"."""
+    """Return which interval an estimate gets: a reason why there is none, "few_errors",
+    "few_costs" (of a sum of costs whose errors are not many) or "method".
+    """
     theta = float(sample.theta[k])
     if theta != theta:
         return "no_objects"
@@ -685,6 +670,10 @@ def _form(sample: BootstrapSample, k: int, support: Support, method: str, few_fo
     t_interval = method.startswith("bootse-t") and sample.bounds == (0.0, 1.0)
     if few_form and t_interval and _on_bound(column, sample.bounds).mean() > MOST_ON_BOUND:
         return "few_errors"
+    if few_form and t_interval and support.event is not None:
+        variance = support.n_units / max(support.df, 1) * float(sample.sd[k]) ** 2 + support.hidden
+        if theta**2 < few_errors.MANY_COSTS * variance:
+            return "few_costs"
     return "method"
 
 
@@ -701,10 +690,7 @@ def _stated(
     if form in ("no_objects", "one_unit", "too_few_units", "too_many_undefined"):
         return none(form, undefined=undefined)
     flags: tuple[str, ...] = ("few_units",) if support.df + 1 < FEW_UNITS else ()
-    facts: dict[str, Any] = {
-        "bias": float(sample.bias[k]),
-        "undefined": undefined,
-    }
+    facts: dict[str, Any] = {"bias": float(sample.bias[k]), "undefined": undefined}
     # An interval of width 0 would claim certainty.
     beside = float(sample.percentile.low[k]), float(sample.percentile.high[k])
     if beside[0] < beside[1]:
@@ -733,20 +719,46 @@ def _limits(
 
     ``make`` takes (..., B, m) replicates and returns (..., m) bounds.
     """
-    low, high = make(rows)
+    bounds = [make(stack) for stack in _all_and_batches(rows)]
+    lows = np.concatenate([low for low, _ in bounds])
+    highs = np.concatenate([high for _, high in bounds])
+    return _with_mc_error(method, lows, highs, apart=apart)
+
+
+def _limits_of_moments(
+    method: str, sample: BootstrapSample, make: Callable[[F64, F64], tuple[F64, F64]]
+) -> IntervalBounds:
+    """Return bounds that depend on mean and spread of the replicates alone, with their error.
+
+    All batches go through the closed form at once: quantiles of gamma and beta distributions cost
+    more than the moments.
+    """
+    stacks = _all_and_batches(sample.replicates)
+    moments = [spread.moments(stack, np.isnan(stack)) for stack in stacks]
+    mean = np.concatenate([mean for mean, _ in moments])
+    sd = np.concatenate([sd for _, sd in moments])
+    return _with_mc_error(method, *make(mean, sd), apart=sample.apart)
+
+
+def _all_and_batches(rows: F64) -> list[F64]:
+    """Return all replicates as one batch, then ten parts of them if there are enough."""
     if len(rows) < 2 * BATCHES:
-        unknown = np.full(np.shape(low), np.nan)
-        return IntervalBounds(method, low, high, unknown, unknown)
+        return [rows[None]]
+    return [rows[None], *spread.batches(rows, BATCHES)]
+
+
+def _with_mc_error(method: str, low: F64, high: F64, *, apart: bool) -> IntervalBounds:
+    """Return the bounds of all replicates, the first row, with the error that the batches show."""
+    if len(low) == 1:
+        unknown = np.full(low.shape[1], np.nan)
+        return IntervalBounds(method, low[0], high[0], unknown, unknown)
     # Batch means: the spread of the bounds over batches, scaled to the whole set of replicates.
     order: Literal["C", "F"] = "F" if apart else "C"
-    bounds = [make(stack) for stack in spread.batches(rows, BATCHES)]
-    lows = np.asarray(np.concatenate([low for low, _ in bounds]), order=order)
-    highs = np.asarray(np.concatenate([high for _, high in bounds]), order=order)
     root = math.sqrt(BATCHES)
     with np.errstate(invalid="ignore"):
-        mc_low = lows.std(axis=0, ddof=1) / root
-        mc_high = highs.std(axis=0, ddof=1) / root
-    return IntervalBounds(method, low, high, mc_low, mc_high)
+        mc_low = np.asarray(low[1:], order=order).std(axis=0, ddof=1) / root
+        mc_high = np.asarray(high[1:], order=order).std(axis=0, ddof=1) / root
+    return IntervalBounds(method, low[0], high[0], mc_low, mc_high)
 
 
 def _t(freedom: NDArray[np.int64], level: float) -> F64:

@@ -38,11 +38,14 @@ ONE_CLASS = (
     Quantity("dAP", "dAP/loc"),
     Quantity("dAP", "dAP/bkg"),
     Quantity("dAP", "dAP/miss"),
+    Quantity("dAP", "dAP/fp"),
+    Quantity("dAP", "dAP/fn"),
 )
 TWO_CLASSES = (
     Quantity("AP, one class", "AP@0.5", 1),
     *ONE_CLASS[2:],
     Quantity("dAP", "dAP/cls"),
+    Quantity("dAP", "dAP/dup"),
     Quantity("RoDeO", "RoDeO"),
 )
 CLASS_MEANS = (

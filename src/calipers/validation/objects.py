@@ -77,6 +77,12 @@ kind = "error-types"
 [[metric]]
 name = "dAP/miss"
 kind = "error-types"
+[[metric]]
+name = "dAP/fp"
+kind = "error-types"
+[[metric]]
+name = "dAP/fn"
+kind = "error-types"
 """
 TOGETHER = 50  # data sets that are simulated at once
 

@@ -267,9 +267,10 @@ def test_a_painted_mask_may_fill_the_image(tmp_path) -> None:
     ("text", "rule"),
     [
         (painted("1, 2, 1, 3, 3, 1"), "rle-length"),
-        (painted("12"), "rle-length"),
-        (painted("1, 2, x, 3, 3, 1, 1"), "rle-length"),
-        (painted("1, -2, 13"), "rle-length"),
+        (painted("12"), "empty-mask"),
+        (painted("1, 2, x, 3, 3, 1, 1"), "rle-kind"),
+        (painted("1, -2, 13"), "rle-kind"),
+        (painted("1, " + "9" * 5_000), "rle-kind"),
         (painted("1, 2, 1, 3, 3, 1, 1", left=97), "outside"),
         (painted("1, 2, 1, 3, 3, 1, 1", top=-1), "outside"),
         (painted("1, 2, 1, 3, 3, 1, 1", width=4_000_000_000), "outside"),

@@ -320,3 +320,22 @@ def test_names_of_text_files() -> None:
         names_of("a\n\nb\n", "classes.txt")
     with pytest.raises(InputError):
         read_names(InputFile("classes.txt", b"\xff\xfe\xff", 3, ""))
+
+
+SCORED_LINE = "0 0.5 0.5 0.2 0.25 0.9\n"
+
+
+def test_predictions_inside_of_a_data_set_are_no_labels(tmp_path) -> None:
+    """Ultralytics writes runs/detect/predict/labels where it is started."""
+    for k, split in enumerate(("train", "valid")):
+        picture(tmp_path / split / "images" / f"{k}.png", 100, 80)
+        put(tmp_path / split / "labels", {f"{k}.txt": "0 0.5 0.5 0.2 0.25\n"})
+    put(tmp_path, {"data.yaml": "names: [polyp]\n"})
+    run = put(tmp_path / "runs" / "detect" / "predict" / "labels", {"1.txt": SCORED_LINE})
+    cohort = cal.read(tmp_path, {"run": run})
+    assert cohort.images.ids == ("train/0", "valid/1")
+    assert (len(cohort.references), len(cohort.models["run"])) == (2, 1)
+    notes = " ".join(cohort.intake.notes)
+    assert "runs/detect/predict/labels holds predictions, with scores, and is left out" in notes
+    assert cal.sniff(tmp_path).role == "references"
+    assert cal.sniff(run).role == "predictions"

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import random
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from calipers.errors import InputError, UsageError
 from calipers.io.read import read, sniff
+from cases import DATA
 from refusals import assert_refused_or_set_aside
 
-DATA = Path(os.environ.get("CALIPERS_DATA", Path(__file__).parents[3] / "shared" / "data"))
 REFS = """image,class,x0,y0,x1,y1,width,height,patient,tool
 007,nodule,10,20,30,40,100,100,p1,A
 007,NA,1.5,2,3e1,4,100,100,p1,B
@@ -326,3 +324,12 @@ def test_a_named_column_is_asked_of_the_side_that_has_it(tmp_path):
         assert refused.value.file == str(file)
     with pytest.raises(InputError, match="swapped"):
         read(dets, refs, columns={"score": "conf"})
+
+
+def test_a_missing_header_is_asked_for_only_where_the_first_row_has_numbers(tmp_path):
+    hints = []
+    for text in ("a,polyp,1,2,3,4\n", "image,x0,y0,x1,y1,ward\na,1,2,3,4,W\n"):
+        with pytest.raises(InputError) as refused:
+            read(put(tmp_path, "refs.csv", text), format="csv")
+        hints.append("is the header missing?" in refused.value.hint)
+    assert hints == [True, False]

@@ -85,6 +85,17 @@ def test_one_reader_is_asked_only_about_the_images_they_read(tmp_path):
     assert any("1 of 3 images were not read by them" in note for note in cohort.intake.notes)
 
 
+def test_each_reader_on_some_of_the_images(tmp_path):
+    groups = put(tmp_path, "image,split\na,test\nb,train\nc,test\n", "groups.csv")
+    whole = read(put(tmp_path, TABLE), readers="each", groups=groups)
+    part = read(put(tmp_path, TABLE), readers="each", groups=groups, where="split=test")
+    expected = [
+        name for name, split in zip(whole.images.ids, whole.group("split")) if split == "test"
+    ]
+    assert 0 < len(expected) < whole.n_images
+    assert list(part.images.ids) == expected
+
+
 def test_the_overlap_is_an_option(tmp_path):
     path = put(tmp_path, TABLE)
     assert len(read(path, readers="any", reader_overlap=0.9).references) == 6

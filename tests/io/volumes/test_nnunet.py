@@ -124,6 +124,11 @@ def test_the_names_of_a_task_lie_two_folders_above_its_labels(tmp_path) -> None:
     labels, predictions = nndetection(tmp_path / "raw_splitted")
     (tmp_path / "raw_splitted" / "dataset.json").rename(tmp_path / "dataset.json")
     assert cal.read(labels, {"m": predictions}).classes == ("benign", "malignant")
+    # The task itself stands for its labels, if there is one folder of them.
+    predictions.rename(tmp_path.parent / "val_predictions_nii")
+    whole = cal.read(tmp_path, {"m": tmp_path.parent / "val_predictions_nii"})
+    assert whole.images.ids == ("case0", "case1")
+    assert whole.references.label.tolist() == [0, 1, 1]
 
 
 def test_pickles_of_nndetection_are_refused_with_the_command_that_exports_them(tmp_path) -> None:

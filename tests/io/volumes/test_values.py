@@ -102,7 +102,7 @@ def test_scores_outside_the_unit_are_refused_with_a_proposal() -> None:
     assert "uint8" in error.hint
     assert "uint16" in error_of(as_map, np.array([[0, 2000]], np.uint16)).hint
     assert "logits, normalise with sigmoid" in error_of(as_map, np.array([[-3.0, 2.0]])).hint
-    assert "percentages, divide by 100" in error_of(as_map, np.array([[0.0, 94.8]])).hint
+    assert "percentages, normalise with percent" in error_of(as_map, np.array([[0.0, 94.8]])).hint
     assert "percents" not in error_of(as_map, np.array([[0.0, 3.0]])).hint
     assert error_of(as_map, np.array([[0.0, 1.0000001]])).rule == "score-range"
 
@@ -119,6 +119,9 @@ def test_normalisations_are_what_their_names_say() -> None:
         assert as_map(logits, "rank") == pytest.approx(ranks, abs=1e-14)
     assert as_map(np.array([[0, 51, 255]], np.uint8), "uint8").tolist() == [[0, np.float32(0.2), 1]]
     assert as_map(np.array([[0, 65_535]], np.uint16), "uint16").tolist() == [[0, 1]]
+    # A sample on which the model is never surer than 1 % is one of percentages all the same.
+    assert as_map(np.array([[0.5, 0.0]]), "percent").tolist() == [[0.005, 0]]
+    assert error_of(as_map, np.array([[0.0, 101.0]]), "percent").rule == "score-range"
     assert error_of(as_map, np.array([[0, 256]]), "uint8").rule == "score-range"
     assert error_of(as_map, np.array([[-1.0, 2]]), "uint16").rule == "score-range"
 

@@ -22,7 +22,6 @@ from calipers.studies.anomaly.controlled import (
     example,
     grid,
     measure_response,
-    run_controlled,
 )
 from calipers.studies.anomaly.data import SETTINGS, Setting, disc_mask, peel_disc, place_discs
 from calipers.studies.anomaly.experiments import (
@@ -44,14 +43,9 @@ DIMENSIONS = ("2D", "3D")
 BY_SAMPLE = [name for name in METRICS if name.endswith(("/sample", "/slice"))]
 
 
-PROGRESS: list[tuple[int, int]] = []
-
-
-@pytest.fixture(scope="module")
-def run() -> ControlledExperiments:
-    return run_controlled(
-        quick=True, progress=lambda what, done, total: PROGRESS.append((done, total))
-    )
+@pytest.fixture
+def run(controlled) -> ControlledExperiments:
+    return controlled[0]
 
 
 def response(run: ControlledExperiments, experiment: str, dimensions: str) -> Response:
@@ -261,9 +255,10 @@ def test_the_same_seed_gives_the_same_bits_and_another_one_does_not() -> None:
     assert (one.labels != other.labels).any()
 
 
-def test_progress_reaches_its_total(run: ControlledExperiments) -> None:
-    assert sorted(PROGRESS) == PROGRESS
-    assert PROGRESS[-1][0] == PROGRESS[-1][1]
+def test_progress_reaches_its_total(controlled) -> None:
+    progress = [step[1:] for step in controlled[1].steps]
+    assert sorted(progress) == progress
+    assert progress[-1][0] == progress[-1][1]
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=DIMENSIONS)

@@ -15,7 +15,6 @@ from calipers.show.figures import HeatMap
 from calipers.studies.anomaly import claims, study
 from calipers.studies.anomaly import claims as claims_controlled
 from calipers.studies.anomaly.archive import SEEN, VIEWS, AnomalyArchive, shipped_brains
-from calipers.studies.anomaly.controlled import run_controlled
 from calipers.studies.anomaly.experiments import AnomalyRun, HumanRanking
 from calipers.studies.anomaly.measures import F1S, METRICS
 from calipers.studies.framework import STUDIES, StudyResult, load_study, run_study
@@ -60,11 +59,11 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(controlled, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The parts are run once, and the study is put together from them, with a ranking that softIoU
     would give.
     """
-    controlled = run_controlled(quick=True)
+    experiments, _ = controlled
     benchmarks = AnomalyArchive.read(shipped_brains()).benchmarks
     order = np.argsort([-value for value in benchmarks[0].column(SEEN, "softIoU")])
     names = [benchmarks[0].algorithms[k] for k in order]
@@ -77,14 +76,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         patch.setattr(
             study,
             "run_controlled",
-            lambda seed, *, quick, progress: progress("a", 1, 1) or controlled,
+            lambda seed, *, quick, progress: progress("a", 1, 1) or experiments,
         )
         count = lambda what, done, total: seen.append((done, total))  # noqa: E731
         result = run_study("anomaly", ranking=file, quick=True, progress=count)
     ranking = HumanRanking(
         "people.csv", {name: float(k) for k, name in enumerate(names, start=1)}, {}
     )
-    return Run(result, AnomalyRun(controlled, benchmarks, ranking, 0), seen)
+    return Run(result, AnomalyRun(experiments, benchmarks, ranking, 0), seen)
 
 
 @pytest.mark.parametrize("name", VERDICTS)

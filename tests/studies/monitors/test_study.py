@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -64,6 +65,14 @@ class Run:
     result: StudyResult
     found: MonitorsRun
     progress: list[tuple[int, int]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_replicates() -> Iterator[None]:
+    """A quick run takes 400, which decide none of the claims that are tested here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "QUICK_BOOTSTRAP", 100)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,6 @@ import pytest
 
 from calipers.studies.framework import run_study
 from calipers.studies.rodeo.claims import RodeoRun
-from calipers.studies.rodeo.data import examples, simulate_cohort
-from calipers.studies.rodeo.experiments import run_all
 from calipers.studies.rodeo.study import CLAIMS, STUDY
 from cases import DATA
 
@@ -98,12 +96,10 @@ def test_a_claim(name: str, rodeo) -> None:
     assert any(sign.isdigit() for sign in claim.evidence)
 
 
-@pytest.fixture(scope="module")
-def found() -> RodeoRun:
+@pytest.fixture
+def found(small_rodeo) -> RodeoRun:
     """A run on few images, to be bent by hand."""
-    cohort = simulate_cohort(60, 0)
-    quiet = run_all(cohort, runs=2, seed=0, quick=True, progress=lambda what, done, total: None)
-    return RodeoRun(quiet, examples(), cohort, 0)
+    return small_rodeo[0]
 
 
 def bent(found: RodeoRun, change) -> dict[str, str]:

@@ -12,6 +12,7 @@ import pytest
 import calipers as cal
 from calipers.show.svg.draw import svg
 from calipers.studies.framework import joint_verdict, run_study
+from calipers.studies.rodeo import study
 from calipers.studies.rodeo.claims import best_rate, exponential, half_lost, hyperbolic, value_text
 from calipers.studies.rodeo.data import (
     PRINTED,
@@ -25,7 +26,7 @@ from calipers.studies.rodeo.data import (
     shape_similarities,
     simulate_cohort,
 )
-from calipers.studies.rodeo.experiments import EXPERIMENTS, run_all, steps
+from calipers.studies.rodeo.experiments import EXPERIMENTS, steps
 from calipers.studies.rodeo.tables import model_table
 
 
@@ -53,16 +54,8 @@ def test_the_same_seed_gives_the_same_document(rodeo) -> None:
     assert json.dumps(again.as_dict()) == json.dumps(rodeo.as_dict())
 
 
-def test_progress_counts_to_its_total_once() -> None:
-    seen = []
-    cohort = simulate_cohort(20, 0)
-    run_all(
-        cohort,
-        runs=2,
-        seed=0,
-        quick=True,
-        progress=lambda what, done, total: seen.append((what, done, total)),
-    )
+def test_progress_counts_to_its_total_once(small_rodeo) -> None:
+    seen = small_rodeo[1].steps
     done = [entry[1] for entry in seen]
     assert done == list(range(1, len(seen) + 1))
     assert {entry[2] for entry in seen} == {len(seen)}
@@ -124,7 +117,9 @@ def test_given_predictions_get_a_table_per_class() -> None:
     assert table.rows[-1][4] == pytest.approx(100 * cal.rodeo(cohort).total)
 
 
-def test_predictions_are_read_beside_the_data(tmp_path) -> None:
+def test_predictions_are_read_beside_the_data(tmp_path, monkeypatch, small_rodeo) -> None:
+    # What is done with the references is tested elsewhere.
+    monkeypatch.setattr(study, "run_all", lambda *given, **options: small_rodeo[0].sweeps)
     cohort = cal.corrupt(simulate_cohort(60, 0), "position-noise", sigma=0.2, name="ours")
     cal.write(cohort, tmp_path / "boxes.json")
     cal.write(cohort, tmp_path / "ours.json", what="ours")

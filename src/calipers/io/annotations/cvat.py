@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calipers.arrays import Flags
 from calipers.errors import InputError
 from calipers.io.annotations.markup import Element, read_children, root_name
 from calipers.io.annotations.rows import (
@@ -49,6 +48,7 @@ BOX = ("xtl", "ytl", "xbr", "ybr")
 ELLIPSE = ("cx", "cy", "rx", "ry")
 PAINTED = ("left", "top", "width", "height")
 MOST_FRAMES = 1_000_000  # eleven hours of video: more is a wrong number in the file
+WHOLE = re.compile(r"[0-9]{1,15}")
 STEP = re.compile(r"step\s*=\s*(\d{1,7})$")
 # What an image may hold beside objects.
 NO_OBJECTS = ("attribute", "tag")
@@ -281,8 +281,9 @@ class _ImageList:
     def mask(
         self, element: Element, place: RecordPlace, image: AnnotatedImage
     ) -> tuple[Box, RunLengths | None] | None:
-        """Return a painted mask as the run lengths that COCO has, down the columns of the image."""
-        from calipers.io.coco.masks import MOST_PIXELS
+        """Return a painted mask, which has run lengths along the rows of its rectangle."""
+        from calipers.io.annotations.painted import Rectangle, runs_of_counts
+        from calipers.io.coco.masks import Odd
 
         numbers = self.numbers(element, place, PAINTED)
         if numbers is None:
@@ -290,20 +291,22 @@ class _ImageList:
         left, top, width, height = numbers
         # Sizes of frames may be unknown; no comparison with NaN is true.
         is_outside = left + width > image.width or top + height > image.height
-        is_outside |= min(numbers) < 0 or width * height > MOST_PIXELS
+        is_outside |= min(numbers) < 0 or max(numbers) > 1e9
         if is_outside or not all(number.is_integer() for number in numbers):
             expected = f"a mask inside of the {image.width:g} x {image.height:g} pixels"
             self.rows.reject(place, "outside", expected, numbers, field="mask")
             return None
         words = element.attributes.get("rle", "").replace(",", " ").split()
-        counts = [int(word) for word in words if word.isascii() and word.isdigit()]
-        if len(counts) < len(words) or sum(counts) != width * height or not sum(counts[1::2]):
-            expected = f"run lengths of {width:g} x {height:g} pixels, some of them painted"
-            self.rows.reject(place, "rle-length", expected, " ".join(words)[:80], field="rle")
+        counts = [int(word) for word in words if WHOLE.fullmatch(word)]
+        if len(counts) < len(words):
+            expected = "whole numbers of pixels, outside and inside by turns"
+            self.rows.reject(place, "rle-kind", expected, " ".join(words)[:80], field="rle")
             return None
-        is_painted = np.arange(len(counts)) % 2 == 1
-        pixels = np.repeat(is_painted, counts).reshape(int(height), int(width))
-        return _painted(pixels, int(left), int(top), image)
+        part = runs_of_counts(counts, Rectangle(int(left), int(top), int(width), int(height)))
+        if isinstance(part, Odd):
+            self.rows.painter.refuse(part, place, "rle")
+            return None
+        return self.rows.painter.mask([part], (image.width, image.height), place, "rle")
 
     def numbers(
         self, element: Element, place: RecordPlace, names: tuple[str, ...]
@@ -325,26 +328,3 @@ class _ImageList:
             self.rows.notes.append(
                 f"{self.others['tag']} tags of whole images are not read: they are no objects"
             )
-
-
-def _painted(
-    pixels: Flags, left: int, top: int, image: AnnotatedImage
-) -> tuple[Box, RunLengths | None]:
-    """Return the box of pixels from a place on, and their run lengths in the whole image."""
-    from calipers.io.coco.masks import RunLengths
-    from calipers.kernels import runs
-
-    xs, ys = np.flatnonzero(pixels.any(axis=0)), np.flatnonzero(pixels.any(axis=1))
-    corners = (left + xs[0], top + ys[0], left + xs[-1] + 1, top + ys[-1] + 1)
-    x0, y0, x1, y1 = map(float, corners)
-    if math.isnan(image.width):
-        return (x0, y0, x1, y1), None
-    # Runs end with their row here, and rows of the turned array are columns of the image.
-    start, length = runs.find(np.ascontiguousarray(pixels.T))
-    column, row = np.divmod(start, pixels.shape[0])
-    first = (left + column) * int(image.height) + top + row
-    after = first + length
-    ends = np.column_stack([first, after]).ravel()
-    total = int(image.width) * int(image.height)
-    counts = np.diff(ends, prepend=0, append=total).tolist()
-    return (x0, y0, x1, y1), RunLengths([int(image.height), int(image.width)], counts)

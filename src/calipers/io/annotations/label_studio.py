@@ -3,8 +3,9 @@
 
 The export is a list of tasks, one per image, with ``annotations`` by people and ``predictions`` by
 models. Each holds a ``result``: regions with a ``value`` in percent of the image, and the size of
-the image in pixels beside it. References are the annotations; predictions are those of the tasks,
-with the ``score`` of each region, else that of the whole prediction.
+the image in pixels beside it. What was painted with a brush is packed (``rle``), or is a PNG file
+with a transparent background (``imageDataURL``). References are the annotations; predictions are
+those of the tasks, with the ``score`` of each region, else that of the whole prediction.
 
 `calipers.io.read` calls `LabelStudioReader`. A task that nobody annotated is no image without
 objects, and is left out. Several annotations of one task are those of several readers
@@ -17,7 +18,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,16 +49,29 @@ from calipers.io.reader import (
 )
 from calipers.io.source import InputFile
 
+if TYPE_CHECKING:
+    from calipers.io.coco.masks import RunLengths
+
+    Outline = Polygons | RunLengths | None
+
 REGIONS = re.compile(r'"(?:annotations|completions|predictions)"\s*:\s*\[')
 TASK = re.compile(r'"data"\s*:\s*\{')
-FLAT = re.compile(r'"(?:rectangle|polygon|ellipse|brush)labels"\s*:')
+FLAT = re.compile(r'"(?:rectangle|polygon|ellipse|brush|bitmask)labels"\s*:')
 SCORED = re.compile(r'"predictions"\s*:\s*\[\s*\{')
 # Before the name of an uploaded picture Label Studio writes eight signs of its own.
 UPLOADED = re.compile(r"[0-9a-f]{8}-(?=.)")
-LABELS = ("rectanglelabels", "polygonlabels", "ellipselabels", "labels")
-RECTANGLE, POLYGON, ELLIPSE = "rectangle", "polygon", "ellipse"
-# Regions whose outline cannot be read here.
-OTHER_SHAPES = ("brush", "brushlabels", "keypoint", "keypointlabels", "bitmask", "vector")
+LABELS = (
+    "rectanglelabels",
+    "polygonlabels",
+    "ellipselabels",
+    "brushlabels",
+    "bitmasklabels",
+    "labels",
+)
+RECTANGLE, POLYGON, ELLIPSE, BRUSH = "rectangle", "polygon", "ellipse", "brush"
+BITMASK = "data:image/png;base64,"
+# Regions without extent.
+OTHER_SHAPES = ("keypoint", "keypointlabels", "vector", "vectorlabels")
 
 
 class LabelStudioReader(Reader):
@@ -248,7 +262,7 @@ class _Task:
 
     def _shape(
         self, rows: AnnotationList, region: Any, place: RecordPlace, labelled_ids: set[str]
-    ) -> tuple[str, Box, Polygons | None] | None:
+    ) -> tuple[str, Box, Outline] | None:
         """Return the label, the box and the outline of a region; None for one that is no object."""
         if not isinstance(region, dict) or not isinstance(region.get("value"), dict):
             # Relations between regions have no value.
@@ -260,7 +274,7 @@ class _Task:
             rows.reject(
                 place,
                 "shape-kind",
-                "a rectangle, a polygon or an ellipse",
+                "a rectangle, a polygon, an ellipse or a painted mask",
                 region["type"],
                 field="type",
                 hint="--lenient sets such regions aside",
@@ -279,7 +293,7 @@ class _Task:
 
     def _outline(
         self, rows: AnnotationList, kind: str, region: dict[str, Any], place: RecordPlace
-    ) -> tuple[Box, Polygons | None] | None:
+    ) -> tuple[Box, Outline] | None:
         """Return the outline of a region in pixels."""
         width, height = self._size(region, place)
         value = region["value"]
@@ -292,6 +306,8 @@ class _Task:
                 field="image_rotation",
             )
             return None
+        if kind == BRUSH:
+            return self._painted(rows, value, (int(width), int(height)), place)
         if kind == POLYGON:
             return _polygon(rows, value, (width, height), place)
         names = (
@@ -316,6 +332,37 @@ class _Task:
         # Label Studio turns rectangles about their first corner.
         ring = rotated_corners(box, float(angle), (x, y))
         return bounding_box([ring]), [ring]
+
+    def _painted(
+        self,
+        rows: AnnotationList,
+        value: dict[str, Any],
+        size: tuple[int, int],
+        place: RecordPlace,
+    ) -> tuple[Box, RunLengths | None] | None:
+        """Return what was painted with a brush."""
+        from calipers.io.annotations.painted import brush_runs, png_pixels, runs_of_pixels
+        from calipers.io.coco.masks import Odd
+
+        field = "rle" if "rle" in value else "imageDataURL"
+        if field == "rle":
+            painted = brush_runs(value["rle"], *size)
+        else:
+            text = value[field]
+            if isinstance(text, str):
+                text = text.removeprefix(BITMASK)
+            pixels = png_pixels(text, alpha=True)
+            if isinstance(pixels, Odd):
+                painted = pixels
+            elif pixels.shape != size[::-1]:
+                expected = f"a mask of {size[0]} x {size[1]} pixels, as the image has"
+                painted = Odd("mask-size", expected, f"{pixels.shape[1]} x {pixels.shape[0]}")
+            else:
+                painted = runs_of_pixels(pixels, 0, 0)
+        if isinstance(painted, Odd):
+            rows.painter.refuse(painted, place, field)
+            return None
+        return rows.painter.mask([painted], size, place, field)
 
     def _size(self, region: dict[str, Any], place: RecordPlace) -> tuple[float, float]:
         sides = []
@@ -386,6 +433,8 @@ def _polygon(
 
 def _kind(value: dict[str, Any]) -> str:
     """Return what a value describes, empty if it has no place in the image."""
+    if "rle" in value or "imageDataURL" in value:
+        return BRUSH
     if "points" in value:
         return POLYGON
     if "radiusX" in value:

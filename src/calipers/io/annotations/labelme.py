@@ -3,8 +3,9 @@
 
 A file has ``imageWidth``, ``imageHeight``, ``imagePath`` and a list of ``shapes`` with ``label``,
 ``shape_type`` and ``points`` in pixels: a rectangle by two corners, a polygon by its corners, a
-circle by its centre and a point on it. Shapes of one label that share a ``group_id`` are parts of
-one object. AnyLabeling writes the same files.
+circle by its centre and a point on it. A painted ``mask`` is a PNG file in base64, with the first
+and the last pixel of its rectangle as points. Shapes of one label that share a ``group_id`` are
+parts of one object. AnyLabeling writes the same files.
 
 `calipers.io.read` calls `LabelMeReader` for references.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from calipers.errors import InputError
 from calipers.io.annotations.rows import (
@@ -32,13 +33,18 @@ from calipers.io.annotations.rows import (
 from calipers.io.reader import Options, Reader, ReferenceFile, Sniffed
 from calipers.io.source import HEAD, InputFile
 
+if TYPE_CHECKING:
+    from calipers.io.annotations.painted import RowRuns
+    from calipers.io.coco.masks import RunLengths
+
 SUFFIX = ".json"
 SHAPES = re.compile(r'"shapes"\s*:\s*\[')
 # Keys of LabelMe that stand before the shapes, or behind few of them.
 COMPANY = re.compile(r'"(?:flags|imagePath|imageHeight|imageData|version)"\s*:')
 LISTS = re.compile(r'"(?:annotations|images|categories)"\s*:')
 # Kinds of shapes, and how many points they have: exactly or at least.
-POINTS = {"rectangle": 2, "circle": 2, "polygon": 3}
+POINTS = {"rectangle": 2, "circle": 2, "polygon": 3, "oriented_rectangle": 4, "mask": 2}
+OUTLINES = ("polygon", "oriented_rectangle")  # whose points are their corners
 
 
 class LabelMeReader(Reader):
@@ -47,8 +53,9 @@ class LabelMeReader(Reader):
     Notes
     -----
     An image is called like its JSON file, with its path below the folder. Classes are the labels,
-    in alphabetical order. The box of a polygon is the one around its corners. Lines and points are
-    refused (``shape-kind``), because they have no extent.
+    in alphabetical order. The box of a polygon is the one around its corners, that of a painted
+    mask the one around its pixels. Lines and points are refused (``shape-kind``), because they have
+    no extent.
     """
 
     name = "labelme"
@@ -70,13 +77,14 @@ class LabelMeReader(Reader):
     def references(self, file: InputFile, options: Options) -> ReferenceFile:
         """Read every file as one image."""
         rows = AnnotationList(file, options)
+        shapes = _Shapes(rows)
         images: list[AnnotatedImage] = []
         for source in image_files(file, SUFFIX):
-            images.append(_read(source, rows, len(images)))
+            images.append(_read(source, shapes, len(images)))
         return rows.references(self.name, images)
 
 
-def _read(source: ImageFile, rows: AnnotationList, image: int) -> AnnotatedImage:
+def _read(source: ImageFile, shapes: _Shapes, image: int) -> AnnotatedImage:
     from calipers.io.coco.walk import read_value
 
     file = source.file
@@ -94,51 +102,66 @@ def _read(source: ImageFile, rows: AnnotationList, image: int) -> AnnotatedImage
         side = value if is_number(value) else None
         # LabelMe itself writes null if it never saw the picture.
         sides.append(math.nan if value is None else image_side(side, file.file, f"/{key}", key))
-    _Shapes(rows, image, source.name).read(document["shapes"])
     path = document.get("imagePath")
     file_name = ""
     if isinstance(path, str):
         file_name = path.replace("\\", "/").rsplit("/", 1)[-1]
-    return AnnotatedImage(source.key, sides[0], sides[1], file_name)
+    annotated = AnnotatedImage(source.key, sides[0], sides[1], file_name)
+    shapes.read(document["shapes"], image, annotated, source.name)
+    return annotated
+
+
+class _ShapePart(NamedTuple):
+    """One shape of an object: an outline, a painted mask, or only a box."""
+
+    box: Box
+    rings: Polygons | None = None
+    painted: RowRuns | None = None
 
 
 class _Shapes:
-    """The shapes of one file; those of one group become one object."""
+    """The shapes of all files; those of one group in a file become one object."""
 
-    def __init__(self, rows: AnnotationList, image: int, name: str) -> None:
-        self.rows, self.image, self.name = rows, image, name
+    def __init__(self, rows: AnnotationList) -> None:
+        self.rows = rows
 
-    def read(self, shapes: list[Any]) -> None:
-        """Enter all objects in the order of their first shapes."""
-        groups: dict[tuple[str, object], list[tuple[Box, Polygons | None]]] = {}
+    def read(self, shapes: list[Any], image: int, annotated: AnnotatedImage, name: str) -> None:
+        """Enter all objects of a file in the order of their first shapes."""
+        size = (annotated.width, annotated.height)
+        groups: dict[tuple[str, object], list[_ShapePart]] = {}
         places: dict[tuple[str, object], RecordPlace] = {}
         for k, shape in enumerate(shapes):
-            place = RecordPlace(f"{self.name}/shapes/{k}", str(shape)[:2000])
-            outline = self.outline(shape, place)
-            if outline is None:
+            place = RecordPlace(f"{name}/shapes/{k}", str(shape)[:2000])
+            part = self.part(shape, place)
+            if part is None:
                 continue
             group = shape.get("group_id")
             # Without a group every shape is an object of its own.
             part_of: object = k if group is None else str(group)
-            groups.setdefault((shape["label"], part_of), []).append(outline)
+            groups.setdefault((shape["label"], part_of), []).append(part)
             places.setdefault((shape["label"], part_of), place)
-        for key, outlines in groups.items():
-            self.add(key[0], outlines, places[key])
+        for key, parts in groups.items():
+            outline = self.outline(parts, size, places[key])
+            if outline is not None:
+                box, rings = outline
+                self.rows.add(image, key[0], box, places[key], rings=rings)
 
-    def add(
-        self, label: str, outlines: list[tuple[Box, Polygons | None]], place: RecordPlace
-    ) -> None:
-        corners = []
-        rings: Polygons = []
-        for (x0, y0, x1, y1), own_rings in outlines:
-            corners.append([x0, y0, x1, y1])
-            rings += own_rings or []
-        box = bounding_box(corners)
+    def outline(
+        self, parts: list[_ShapePart], size: tuple[float, float], place: RecordPlace
+    ) -> tuple[Box, Polygons | RunLengths | None] | None:
+        """Return the box and the outline of an object, or of the mask that was painted for it."""
+        painted = [part.painted for part in parts if part.painted is not None]
+        if len(painted) == len(parts):
+            return self.rows.painter.mask(painted, size, place, "mask")
+        corners, rings = [], []
+        for part in parts:
+            corners.append(list(part.box))
+            rings += part.rings or []
         # A group with a shape that has no outline has none as a whole.
-        whole = all(own_rings for _, own_rings in outlines)
-        self.rows.add(self.image, label, box, place, rings=rings if whole else None)
+        is_drawn = all(part.rings for part in parts)
+        return bounding_box(corners), rings if is_drawn else None
 
-    def outline(self, shape: Any, place: RecordPlace) -> tuple[Box, Polygons | None] | None:
+    def part(self, shape: Any, place: RecordPlace) -> _ShapePart | None:
         rows = self.rows
         if not isinstance(shape, dict):
             rows.reject(place, "type", "an object", shape, field="shapes")
@@ -167,18 +190,47 @@ class _Shapes:
             expected = f"{least} points" + (" or more" if kind == "polygon" else "")
             rows.reject(place, "box-shape", expected, len(points), field="points")
             return None
+        if kind == "mask":
+            return self.painted(shape, points, place)
         return _outline(kind, points)
 
+    def painted(
+        self, shape: Any, points: list[list[float]], place: RecordPlace
+    ) -> _ShapePart | None:
+        """Return a painted mask, whose points are the first and the last pixel of its rectangle."""
+        from calipers.io.annotations.painted import png_pixels, runs_of_pixels
+        from calipers.io.coco.masks import Odd
 
-def _outline(kind: str, points: list[list[float]]) -> tuple[Box, Polygons | None]:
+        pixels = png_pixels(shape.get("mask"))
+        if isinstance(pixels, Odd):
+            self.rows.painter.refuse(pixels, place, "mask")
+            return None
+        # LabelMe drops the decimals of the points; at the border of the image the last pixel is the
+        # one behind it.
+        left, top, right, bottom = (int(points[k // 2][k % 2]) for k in range(4))
+        height, width = pixels.shape
+        fits = width - (right - left) in (0, 1) and height - (bottom - top) in (0, 1)
+        if not fits:
+            expected = f"a mask of {right - left + 1} x {bottom - top + 1} pixels, as points say"
+            self.rows.reject(place, "mask-size", expected, f"{width} x {height}", field="mask")
+            return None
+        runs = runs_of_pixels(pixels, left, top)
+        if isinstance(runs, Odd):
+            self.rows.painter.refuse(runs, place, "mask")
+            return None
+        box = (float(left), float(top), float(left + width), float(top + height))
+        return _ShapePart(box, painted=runs)
+
+
+def _outline(kind: str, points: list[list[float]]) -> _ShapePart:
     ring = [float(number) for point in points for number in point]
-    if kind == "polygon":
-        return bounding_box([ring]), [ring]
+    if kind in OUTLINES:
+        return _ShapePart(bounding_box([ring]), [ring])
     if kind == "rectangle":
-        return bounding_box([ring]), None
+        return _ShapePart(bounding_box([ring]))
     x, y = ring[:2]
     radius = math.hypot(ring[2] - x, ring[3] - y)
-    return (x - radius, y - radius, x + radius, y + radius), None
+    return _ShapePart((x - radius, y - radius, x + radius, y + radius))
 
 
 def _is_too_long(kind: str, points: list[Any]) -> bool:

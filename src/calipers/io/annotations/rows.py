@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -37,12 +38,14 @@ from calipers.io.reader import (
 from calipers.io.source import InputFile, InputFolder
 
 if TYPE_CHECKING:
+    from calipers.io.annotations.painted import Painter
     from calipers.io.coco.masks import MaskColumns, RunLengths
 
 Box = tuple[float, float, float, float]
 Polygons = list[list[float]]  # rings of x, y, x, y, ..., as in `calipers.io.coco.masks`
 NAN = math.nan
 # Suffixes by which a file is a picture.
+VOLUME_SUFFIXES = (".nii.gz", ".nii", ".mha", ".mhd", ".nrrd")
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".dcm")
 
 
@@ -94,6 +97,13 @@ class AnnotationList:
     notes: list[str] = field(default_factory=list)
     # Files of a folder that were read although the hash of the folder leaves their contents out.
     further_files: list[str] = field(default_factory=list)
+
+    @cached_property
+    def painter(self) -> Painter:
+        """Who makes masks of what was painted, within the limits of the input."""
+        from calipers.io.annotations.painted import Painter
+
+        return Painter(self)
 
     def add(
         self,
@@ -365,9 +375,10 @@ def image_files(file: InputFile, suffix: str) -> Iterator[ImageFile]:
 
 
 def without_suffix(name: str) -> str:
-    """Return the name of a picture without its suffix; other dots belong to the name."""
+    """Return the name of a picture or volume without its suffix; other dots belong to the name."""
     lower = name.lower()
-    suffix = next((suffix for suffix in PICTURE_SUFFIXES if lower.endswith(suffix)), "")
+    suffixes = (*PICTURE_SUFFIXES, *VOLUME_SUFFIXES)
+    suffix = next((suffix for suffix in suffixes if lower.endswith(suffix)), "")
     return name[: len(name) - len(suffix)]
 
 

@@ -77,6 +77,7 @@ class YoloReader(Reader):
         names = _label_files(file)
         if not names:
             return None
+        names = _without_predictions(file, names)[0]
         lengths = set()
         n_lines = n_strange = 0
         for name in names[:LOOKED_AT]:
@@ -104,7 +105,10 @@ class YoloReader(Reader):
         rows = AnnotationList(file, options)
         pictures = _Pictures.of(file, rows)
         names = _class_names(file, rows)
-        label_files = {_image_of(name, LABELS): name for name in _label_files(file)}
+        names_of_labels, folders = _without_predictions(file, _label_files(file))
+        for folder in folders:
+            rows.notes.append(f"{folder} holds predictions, with scores, and is left out")
+        label_files = {_image_of(name, LABELS): name for name in names_of_labels}
         keys = list(label_files)
         bare_keys = [key for key in pictures.files if key not in label_files]
         if bare_keys:
@@ -331,6 +335,28 @@ def _label_files(folder: InputFolder) -> list[str]:
             names.append(name)
     inside = [name for name in names if LABELS in name.split("/")[:-1]]
     return inside or names
+
+
+def _without_predictions(folder: InputFolder, names: list[str]) -> tuple[list[str], list[str]]:
+    """Return the text files without those of folders in which all lines have a score, if others
+    have none, and these folders: ultralytics writes predictions into the data set itself if it is
+    started there.
+    """
+    by_folder: dict[str, list[str]] = {}
+    for name in names:
+        by_folder.setdefault(name.rpartition("/")[0], []).append(name)
+    if len(by_folder) < 2:
+        return names, []
+    predicted = []
+    for place, own_names in by_folder.items():
+        is_scored: set[bool] = set()
+        for name in own_names[:LOOKED_AT]:
+            is_scored.update(len(words) % 2 == 0 for _, words in numbered_lines(folder.open(name)))
+        if is_scored == {True}:
+            predicted.append(place)
+    if len(predicted) == len(by_folder):
+        return names, []
+    return [name for name in names if name.rpartition("/")[0] not in predicted], predicted
 
 
 def _picture_files(folder: InputFolder) -> list[str]:

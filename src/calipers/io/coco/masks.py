@@ -222,8 +222,11 @@ class MaskColumns:
         if not self.has_masks:
             self.parts.clear()
             to_draw &= boxless
-        segments = Segments.sort(segmentations, np.flatnonzero(to_draw), image)
-        masks = self._draw(segments, first)
+        masks = _without_runs(len(segmentations))
+        # Most files have boxes alone.
+        if to_draw.any():
+            segments = Segments.sort(segmentations, np.flatnonzero(to_draw), image)
+            masks = self._draw(segments, first)
         if self.has_masks:
             self.parts.append(masks)
         return masks
@@ -232,7 +235,7 @@ class MaskColumns:
         """Take note of records without segmentations."""
         if self.choice == "required":
             self.missing.append(np.arange(self.n, self.n + n))
-            self.parts.append(Masks(np.zeros(n + 1, np.int64), *NO_RUNS, np.ones((n, 2), np.int64)))
+            self.parts.append(_without_runs(n))
         self.n += n
 
     def masks(self) -> Masks | None:
@@ -306,6 +309,10 @@ class MaskColumns:
         faults.add("empty-mask", "a mask with at least one pixel", rows[empty], counts[empty])
 
 
+def _without_runs(n: int) -> Masks:
+    return Masks(np.zeros(n + 1, np.int64), *NO_RUNS, np.ones((n, 2), np.int64))
+
+
 def _concat_rows(parts: list[I64]) -> I64:
     return np.concatenate([np.zeros(0, np.int64), *parts])
 
@@ -362,7 +369,11 @@ def columns_of(
     sized = sized_rows(run_lengths, segments.image, image_sizes, faults)
     texts = [entry for entry in segments.text if entry[0] in sized]
     numbers = [entry for entry in segments.numbers if entry[0] in sized]
-    parts = [from_text(texts, sized, faults), from_numbers(numbers, sized, faults)]
+    parts = []
+    if texts:
+        parts.append(from_text(texts, sized, faults))
+    if numbers:
+        parts.append(from_numbers(numbers, sized, faults))
     outlines = from_polygons(segments.polygon, segments.image, image_sizes, faults, most_crossings)
     parts.append((outlines.rows, outlines.columns, outlines.size))
     rows = np.concatenate([part[0] for part in parts])

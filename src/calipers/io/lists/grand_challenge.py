@@ -4,7 +4,10 @@
 An algorithm writes an object with ``"type": "Multiple 2D bounding boxes"`` and ``boxes``, each with
 four ``corners`` ``[x, y, z]`` and a ``probability`` (NODE21: ``nodules.json``). An evaluation gets
 a list of jobs, ``predictions.json``: each has ``inputs`` with the image and ``outputs`` with such
-an object as ``value``. See the documentation of grand-challenge.org, "Interfaces".
+an object as ``value``, or in a file ``PK/output/RELATIVE_PATH`` beside the list, where ``pk`` is
+that of the job and ``relative_path`` that of the ``interface`` of the output. A folder is one with
+such a list, or one with an object per image. See the documentation of grand-challenge.org,
+"Interfaces".
 
 `calipers.io.read` calls `GrandChallengeReader`. Predictions are of the only class of the
 references, unless the boxes have a ``name``.
@@ -19,9 +22,10 @@ from typing import Any
 from calipers.errors import InputError
 from calipers.io.annotations.rows import AnnotationList, Box, ImageNames, RecordPlace, is_number
 from calipers.io.reader import Key, ObjectPart, Options, Reader, ReferenceIndex, Sniffed
-from calipers.io.source import InputFile
+from calipers.io.source import InputFile, InputFolder
 
 KIND = "Multiple 2D bounding boxes"
+LIST, OUTPUT, SUFFIX = "predictions.json", "output", ".json"
 SUCCEEDED = ("Succeeded", "succeeded")
 DOCUMENT = re.compile(r'"type"\s*:\s*"Multiple 2D bounding boxes"')
 JOB = re.compile(r'"outputs"\s*:\s*\[')
@@ -35,15 +39,21 @@ class GrandChallengeReader(Reader):
     -----
     In a list of jobs, the image is the one that the job names. In a single object, the third
     coordinate of the corners names it, as in the stacked images of NODE21: the references have to
-    call their images 0, 1, 2, ... Corners are in the millimetres of the image; they are read as
-    pixels, which is right for images with a spacing of 1.
+    call their images 0, 1, 2, ... In a folder of objects, an image is called like its file, or like
+    the folder of its file where all files have the same name. Corners are in the millimetres of the
+    image; they are read as pixels, which is right for images with a spacing of 1.
     """
 
     name = "grand-challenge"
     roles = ("predictions",)
+    inputs = ("file", "folder")
 
     def sniff(self, file: InputFile) -> Sniffed | None:
         """Recognise the type of an object, or a list of jobs."""
+        if isinstance(file, InputFolder):
+            names = file.ending(SUFFIX)
+            first = LIST if LIST in file.files else next(iter(names), None)
+            return None if first is None else self.sniff(file.open(first))
         head = file.head
         if head[:1] == "{" and DOCUMENT.search(head):
             return Sniffed(self.name, "predictions", f'its type is "{KIND}"')
@@ -59,17 +69,39 @@ class GrandChallengeReader(Reader):
 
         rows = AnnotationList(file, options)
         boxes = _Boxes(rows, ImageNames(index), index.classes)
-        value = read_value(file)
-        if isinstance(value, list):
-            for pointer, image, document in _documents(file, value):
-                boxes.enter(document, pointer, image)
+        folder = file if isinstance(file, InputFolder) else None
+        if folder is not None and LIST not in folder.files:
+            for name, image in _named_images(folder).items():
+                boxes.enter(read_value(folder.open(name)), name, image)
         else:
-            boxes.enter(value, "", None)
+            value = read_value(file if folder is None else folder.open(LIST))
+            if isinstance(value, list):
+                for pointer, image, document in _documents(file, value, folder):
+                    boxes.enter(document, pointer, image)
+            else:
+                boxes.enter(value, "", None)
         labels: dict[Key, int] = {name: k for k, name in enumerate(index.classes)}
         return {"": rows.predictions(index, labels)}
 
 
-def _documents(file: InputFile, jobs: list[Any]) -> Iterator[tuple[str, str, Any]]:
+def _named_images(folder: InputFolder) -> dict[str, str]:
+    """Return the files of a folder with an object per image, and the names of their images."""
+    names = folder.ending(SUFFIX)
+    last_parts = {name.rsplit("/", 1)[-1] for name in names}
+    # One algorithm gives the results of all images one name, and each a folder.
+    is_same = len(last_parts) == 1 and len(names) > 1
+    images = {}
+    for name in names:
+        parts = name[: -len(SUFFIX)].split("/")
+        if is_same:
+            parts = [part for part in parts[:-1] if part != OUTPUT]
+        images[name] = "/".join(parts)
+    return images
+
+
+def _documents(
+    file: InputFile, jobs: list[Any], folder: InputFolder | None
+) -> Iterator[tuple[str, str, Any]]:
     """Yield (pointer, image, object with boxes) of every job."""
     for k, job in enumerate(jobs):
         pointer = f"/{k}"
@@ -79,15 +111,40 @@ def _documents(file: InputFile, jobs: list[Any]) -> Iterator[tuple[str, str, Any
         if status not in SUCCEEDED:
             raise _error(file, "a job that succeeded", f"{pointer}/status", status)
         values = []
+        is_elsewhere = False
         for n, output in enumerate(_entries(file, job, "outputs", pointer)):
-            value = output.get("value")
+            value, place = output.get("value"), f"{pointer}/outputs/{n}/value"
+            path = _stored_at(job, output)
+            if value is None and path:
+                is_elsewhere = True
+                if folder is not None and path in folder.files:
+                    value, place = _read_object(folder, path), path
             if isinstance(value, dict) and value.get("type") == KIND:
-                values.append((f"{pointer}/outputs/{n}/value", value))
+                values.append((place, value))
         if len(values) != 1:
             expected = f'one output with a value of type "{KIND}"'
-            hint = "values that lie in files of their own are not read: write them into the list"
+            hint = ""
+            if is_elsewhere:
+                hint = "the values lie in files: give the folder that has the list and these files"
             raise _error(file, expected, f"{pointer}/outputs", f"{len(values)}", hint)
         yield values[0][0], _image_of(file, job, pointer), values[0][1]
+
+
+def _stored_at(job: dict[str, Any], output: dict[str, Any]) -> str:
+    """Return the file of an output that is not in the list itself, empty if none is named."""
+    # The names of today and those of later versions of the list.
+    interface = output.get("interface", output.get("socket"))
+    path = interface.get("relative_path") if isinstance(interface, dict) else None
+    key = job.get("pk")
+    if not isinstance(path, str) or not isinstance(key, str) or not path.endswith(SUFFIX):
+        return ""
+    return f"{key}/{OUTPUT}/{path}"
+
+
+def _read_object(folder: InputFolder, path: str) -> Any:
+    from calipers.io.coco.walk import read_value
+
+    return read_value(folder.open(path))
 
 
 def _image_of(file: InputFile, job: dict[str, Any], pointer: str) -> str:

@@ -52,6 +52,7 @@ class Luna16Reader(ListReader):
     name = "luna16"
     preset = "luna16"
     inputs = ("file", "folder")
+    companions = (EXCLUDED, SCANS)
     box_format = "cxcywh"
     columns: ClassVar[Mapping[str, str]] = {
         "image": SCAN,

@@ -27,12 +27,13 @@ from calipers.errors import InputError, did_you_mean
 from calipers.io.coco.walk import MAX_DEPTH, depth
 from calipers.io.saved.cohort import IMAGES, OBJECTS, CohortCounts, read_cohort
 from calipers.io.saved.maps import MAPS, SLICES, read_maps, read_slices
-from calipers.io.source import InputFile, open_source, require_file
-from calipers.results.files import Slices, sha256_of
-from calipers.results.provenance import AUDIT, check_log, check_record
+from calipers.io.source import InputFile, hash_file, open_source, require_file
+from calipers.results.files import Slices, sha256_of, write_atomically
+from calipers.results.provenance import AUDIT, check_log, check_record, page_entry, read_log
 from calipers.results.schema import structure
 
 EVALUATION, RUN, QUARANTINE = "evaluation.json", "run.json", "quarantine.jsonl"
+PAGE = "report.html"
 EVALUATION_SCHEMA, RUN_SCHEMA = "calipers.evaluation/1", "calipers.run/1"
 # The document is parsed as a whole, so its size is bounded first.
 MAX_BYTES = 256 << 20  # half a million rows
@@ -391,10 +392,44 @@ def check_files(folder: Path, run: Mapping[str, Any]) -> CheckedFiles:
         verified.append(name)
     runs = None
     if "log" in run:
-        runs = check_log(folder / AUDIT, run, open_source(folder / RUN).data[:])
+        runs, page = check_log(folder / AUDIT, run, open_source(folder / RUN).data[:])
         verified.append(AUDIT)
+        # The page can be made again at any time, so it may be missing.
+        if page is not None and (folder / PAGE).exists():
+            _check_page(folder, page)
+            verified.append(PAGE)
     unverified = sorted(set(os.listdir(folder)) - set(verified))
     return CheckedFiles(tuple(sorted(verified)), tuple(unverified), runs)
+
+
+def log_page(folder: Path, calipers: str) -> None:
+    """Enter the page of a folder into its log, after this version of Calipers wrote it again.
+
+    The same page as before needs no entry; folders of earlier versions have no log, and get none.
+    """
+    log, page = read_log(folder / AUDIT), stored_facts(folder / PAGE)
+    if log and json.loads(log[-1]).get("page") != page:
+        run = (folder / RUN).read_bytes()
+        log.append(page_entry(log, run, page, calipers))
+        write_atomically(folder / AUDIT, "\n".join(log) + "\n")
+
+
+def stored_facts(file: Path) -> dict[str, Any]:
+    """Return the hash and the number of bytes of a file."""
+    return {"sha256": hash_file(file), "bytes": file.stat().st_size}
+
+
+def _check_page(folder: Path, page: Mapping[str, Any]) -> None:
+    """Raise if the page is not the one that the log has last."""
+    file = open_source(folder / PAGE)
+    if {"sha256": file.sha256, "bytes": file.size} != page:
+        raise InputError(
+            f"the page that {AUDIT} has last",
+            rule="file-hash",
+            file=str(folder / PAGE),
+            value=file.sha256[:12] + "...",
+            hint="it was changed after it was written: calipers report DIR --force writes it again",
+        )
 
 
 def _files(folder: Path, run: Mapping[str, Any]) -> dict[str, StoredFile]:

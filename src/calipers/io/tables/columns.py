@@ -10,6 +10,7 @@ Readers of tables call them; a `FileTable` and the user's choices come in, names
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,7 +23,8 @@ from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.reader import Problem
 from calipers.io.tables.table import FileTable, empty, flags, numbers, texts
 
-NAMELESS_HINT = "is the header missing? else name it: columns={{'{0}': ...}}, --columns {0}=NAME"
+NAMELESS_HINT = "name it: columns={{'{0}': ...}}, --columns {0}=NAME"
+NUMBER = re.compile(r"\s*[-+]?[0-9]+([.,][0-9]+)?\s*")
 
 # Columns that always describe the image, never the object.
 IMAGE_LEVEL = ("patient", "centre")
@@ -89,6 +91,9 @@ class ColumnSpec:
         """Return the error of a table without this column."""
         names = f"accepted names: {', '.join(self.aliases)}"
         hint = f"{self.hint}; {names}" if self.hint else names
+        # Numbers are no names of columns: the first row is one of data.
+        if any(NUMBER.fullmatch(name) for name in table.names):
+            hint = f"is the header missing? else {hint}"
         return missing_column(table, f"a column {self.name!r}", hint)
 
     def read(
@@ -143,7 +148,7 @@ OBJECTS = declare(
         ("class", "class_name", "label", "category", "category_name"),
         hint=NAMELESS_HINT.format("class"),
     ),
-    ColumnSpec("score", ("score", "confidence"), kind="number", role="predictions"),
+    ColumnSpec("score", ("score", "confidence", "conf"), kind="number", role="predictions"),
     ColumnSpec("model", ("model",), role="predictions"),
     ColumnSpec("ignore", ("ignore",), kind="flag", role="references", rule="ignore-flag"),
     ColumnSpec("crowd", ("crowd", "iscrowd"), kind="flag", role="references", rule="crowd-flag"),

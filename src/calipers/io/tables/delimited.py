@@ -17,6 +17,7 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -336,7 +337,8 @@ def _unprotected(cells: Sequence[str]) -> tuple[list[str], int]:
     return plain, n
 
 
-def header_names(text: str) -> set[str]:
+@lru_cache(maxsize=2)  # one reader after the other looks at the beginning of the same file
+def header_names(text: str) -> frozenset[str]:
     """Return the names of the first line in lower case, whatever its delimiter."""
     header = text.split("\n", 1)[0]
-    return {name.strip().strip('"').lower() for name in re.split("[,;\t]", header)}
+    return frozenset({name.strip().strip('"').lower() for name in re.split("[,;\t]", header)})

@@ -14,7 +14,7 @@ centre, sizes, spacings, any; `calipers.io.read` and `Pairing.with_groups` call 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,6 +53,10 @@ from calipers.io.tables.table import FileTable, codes, empty, numbers, strict_nu
 
 # A hint compares names letter by letter: among more of them it would be slow, and a longer one is
 # no help.
+UNLISTED = (
+    "the references do not list these images: list them as images without objects if they are to "
+    "be evaluated; else --lenient leaves their predictions out"
+)
 MANY_NAMES, LONG_HINT = 1000, 300
 SOLE_CLASS = "object"  # of references without a column of classes
 
@@ -228,6 +232,9 @@ def _one_model(table: FileTable, index: ReferenceIndex, options: Options) -> Obj
     has_names = "file_name" in index.image_list.groups
     if has_names and columns["image"].lower() in ("file_name", "filename"):
         images = index.by_file_name(rows.image, table.file, columns["image"])
+    elif has_names and _are_other_names(rows.image, index.as_text, index.file_names):
+        images = index.file_names
+        table.notes.append("images are joined by file_name: the references do not have these ids")
     labels: dict[Key, int] = {name: k for k, name in enumerate(index.classes)}
     part = _part(table, rows, sound_rows, images, labels)
     facts = {}
@@ -235,6 +242,17 @@ def _one_model(table: FileTable, index: ReferenceIndex, options: Options) -> Obj
         for name in rows.layout.others:
             facts[name] = text_column(_cells_of(table, name, sound_rows))
     return replace(part, delivery=replace(part.delivery, score=score[sound_rows], facts=facts))
+
+
+def _are_other_names(
+    names: Sequence[str], ids: Mapping[Key, int], file_names: Mapping[Key, int]
+) -> bool:
+    """Return whether names of images are none of the ids, and all of them names of files."""
+    # Mostly the first one tells, without a set of millions.
+    if not len(names) or names[0] in ids:
+        return False
+    distinct = set(names) - {""}
+    return bool(distinct) and distinct.isdisjoint(ids) and distinct <= file_names.keys()
 
 
 @dataclass(frozen=True)
@@ -354,6 +372,9 @@ def unknown_names(
     # A similar image is that of another patient; a similar class is a misspelt one.
     images = "1 image" if len(index) == 1 else f"{len(index)} images"
     hint = f"name the images as the references do ({images}); calipers doctor compares the names"
+    # Where others are known, the names are right: the references do not list these.
+    if len(bad) < len(code):
+        hint = UNLISTED
     if field == "class":
         hint = did_you_mean(values[0], list(map(str, index))[:MANY_NAMES])
     if len(hint) > LONG_HINT:
@@ -502,9 +523,16 @@ class _Match:
 
 
 def _match_rows(images: ImageList, table: FileTable, column: str) -> tuple[_Match, int]:
-    index: dict[str, int] = {name: k for k, name in enumerate(images.ids)}
-    if column.lower() in ("file_name", "filename") and "file_name" in images.groups:
-        index = {str(name): k for k, name in enumerate(images.groups["file_name"].tolist())}
+    index: dict[Key, int] = {name: k for k, name in enumerate(images.ids)}
+    file_names: dict[Key, int] = {}
+    if "file_name" in images.groups:
+        names = list(map(str, images.groups["file_name"].tolist()))
+        # A name of two images would name the wrong one.
+        if len(set(names)) == len(names):
+            file_names = {name: k for k, name in enumerate(names)}
+    is_named = column.lower() in ("file_name", "filename")
+    if file_names and (is_named or _are_other_names(texts(table, column), index, file_names)):
+        index = file_names
     rows = np.full(len(images.keys), -1, np.int64)
     strange = 0
     for row, name in enumerate(texts(table, column)):
@@ -516,7 +544,7 @@ def _match_rows(images: ImageList, table: FileTable, column: str) -> tuple[_Matc
         else:
             rows[k] = row
     if strange == len(table):
-        hint = did_you_mean(texts(table, column)[0], list(index)[:10]) if strange else ""
+        hint = did_you_mean(texts(table, column)[0], map(str, list(index)[:10])) if strange else ""
         raise InputError(
             "images of the references",
             rule="unknown-image",

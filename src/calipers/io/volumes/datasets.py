@@ -22,6 +22,7 @@ from calipers.io.source import InputFile, open_source
 
 FILE = "dataset.json"
 LABEL_FOLDERS = ("labelsTr", "labelsTs")
+SPLITTED = "raw_splitted"  # of nnDetection, between the data set and its folders
 MOST_BYTES = 1 << 26  # a list of all training cases may be long
 
 
@@ -51,10 +52,14 @@ def read_names(folder: Path) -> DatasetNames | None:
 
 
 def label_folders(place: Path) -> list[Path]:
-    """Return the folders of labels in a data set of nnU-Net; none of any other folder."""
+    """Return the folders of labels in a data set of nnU-Net or nnDetection; none of any other
+    folder.
+    """
     if not (place / FILE).is_file():
         return []
-    return [place / name for name in LABEL_FOLDERS if (place / name).is_dir()]
+    homes = (place, place / SPLITTED)
+    folders = [home / name for home in homes for name in LABEL_FOLDERS]
+    return [folder for folder in folders if folder.is_dir()]
 
 
 def labels_of(place: Path, role: str) -> Path:

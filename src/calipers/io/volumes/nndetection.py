@@ -34,7 +34,8 @@ from calipers.io.reader import (
     ReferenceIndex,
     Sniffed,
 )
-from calipers.io.source import InputFile, InputFolder
+from calipers.io.source import InputFile, InputFolder, open_folder
+from calipers.io.volumes.datasets import labels_of
 from calipers.io.volumes.labels import MOST_CLASSES, LabelVolumesReader
 
 BOXES, PICKLED = "_boxes.json", "_boxes.pkl"
@@ -63,6 +64,10 @@ class NnDetectionReader(Reader):
     def references(self, file: InputFile, options: Options) -> ReferenceFile:
         """Read every instance as an object of its class."""
         assert isinstance(file, InputFolder)
+        # Of a whole data set, the folder of its labels.
+        labels = labels_of(Path(file.file), "references")
+        if labels != Path(file.file):
+            file = open_folder(labels)
         whole = LabelVolumesReader().references(file, replace(options, labels="instances"))
         class_of = {name: _classes_of(file, sidecar) for name, sidecar in _sidecars(file)}
         part, ids = whole.part, whole.images.ids

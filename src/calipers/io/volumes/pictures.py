@@ -230,6 +230,11 @@ def _open(stream: BinaryIO, format: str) -> Any:
     return kinds[format](stream)
 
 
+def open_png(stream: BinaryIO) -> Any:
+    """Return a PNG picture with its header read; no pixel is decoded yet."""
+    return _open(stream, "png")
+
+
 def _pages(stream: BinaryIO, kind: str, request: Request) -> int:
     """Return the number of pages, which must be alike; only TIFF files may have several."""
     if kind != "tiff":

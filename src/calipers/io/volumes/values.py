@@ -31,13 +31,23 @@ from calipers.results.files import write_atomically
 
 MEANINGS = ("binary", "nonzero", "instances")
 Meaning = str | Sequence[int]
-NORMALISATIONS = ("none", "minmax", "sigmoid", "odds", "clip", "uint8", "uint16", "rank")
+NORMALISATIONS = (
+    "none",
+    "minmax",
+    "sigmoid",
+    "odds",
+    "clip",
+    "uint8",
+    "uint16",
+    "percent",
+    "rank",
+)
 # Distinct values quoted in a message.
 SHOWN = 10
 # Instances are numbered in int32.
 LARGEST = 2**31 - 1
-DIVISORS = {"uint8": 255, "uint16": 65_535}
 PERCENT = 100
+DIVISORS = {"uint8": 255, "uint16": 65_535, "percent": PERCENT}
 LEAST_PERCENT = 50  # a model that is never surer than this, over all its maps, has other scores
 MOST_LABELS = 20  # whole numbers up to here are rather labels than pixels of a picture
 
@@ -120,7 +130,8 @@ def as_map(array: Array, normalise: str = "none", *, file: str = "<arrays>") -> 
         ``"none"``: they are in [0, 1] already. ``"minmax"``: scaled by the extremes of this sample;
         a constant map becomes 0. ``"sigmoid"``: the sigmoid of logits. ``"odds"``: s / (1 + s) of
         scores from 0 to infinity; order and zeros stay, in all samples alike. ``"clip"``: values
-        outside are set to 0 or 1. ``"uint8"``, ``"uint16"``: divided by 255 or 65,535.
+        outside are set to 0 or 1. ``"uint8"``, ``"uint16"``, ``"percent"``: divided by 255, 65,535
+        or 100.
         ``"rank"``: average rank among the voxels of this sample, from 0 to 1; a constant map
         becomes 0.5.
 
@@ -142,7 +153,7 @@ def as_map(array: Array, normalise: str = "none", *, file: str = "<arrays>") -> 
         )
     _check_finite(array, file)
     if normalise in DIVISORS:
-        return _divided(array, DIVISORS[normalise], file)
+        return _divided(array, normalise, file)
     if normalise == "none":
         _check_range(array, file)
     # Scores keep their precision: float64 would double the memory of float32 maps for nothing, and
@@ -250,22 +261,25 @@ def _likely(array: Array, lowest: float, highest: float) -> str:
         return f"normalise with {likely} (divides by {DIVISORS[likely]:,})"
     # Lower values may as well be logits or ratios.
     if lowest >= 0 and LEAST_PERCENT < highest <= PERCENT:
-        return "if these are percentages, divide by 100 in the files; else name a normalisation"
+        return "if these are percentages, normalise with percent; else name another normalisation"
     if lowest < 0:
         return "if these are logits, normalise with sigmoid; else name another normalisation"
     return "odds keeps the order of any scores from 0 on; else name another normalisation"
 
 
-def _divided(array: Array, divisor: int, file: str) -> Array:
-    # Scores that are in [0, 1] already would all become nearly 0, and nobody would see why.
-    if array.dtype.kind == "f" and 0 < array.max(initial=0) <= 1:
+def _divided(array: Array, normalise: str, file: str) -> Array:
+    divisor = DIVISORS[normalise]
+    # Scores that are in [0, 1] already would all become nearly 0, and nobody would see why. A
+    # sample may well have no score above 1 %: of percentages, the whole model is looked at.
+    is_unit = array.dtype.kind == "f" and 0 < array.max(initial=0) <= 1
+    if is_unit and normalise != "percent":
         raise InputError(
             f"values from 0 to {divisor:,}",
             rule="score-range",
             file=file,
             value=f"{array.min():.6g} to {array.max():.6g}",
             hint="these are scores in [0, 1] already: name only the models that need it, such as "
-            f"NAME=uint{8 if divisor == DIVISORS['uint8'] else 16}",
+            f"NAME={normalise}",
         )
     if array.min(initial=0) < 0 or array.max(initial=0) > divisor:
         value = f"{array.min():.6g} to {array.max():.6g}"

@@ -499,7 +499,9 @@ private:
     }
 
     double iou_of(int64_t a, int64_t b) const {
-        const double common = common_extent<D>(&p_.boxes.boxes[a * 2 * D], &p_.boxes.boxes[b * 2 * D]);
+        const double *first = &p_.boxes.boxes[a * 2 * D], *second = &p_.boxes.boxes[b * 2 * D];
+        if (!(first[0] < second[D] && second[0] < first[D])) return 0.0;  // most boxes are not even near
+        const double common = common_extent<D>(first, second);
         return common > 0 ? common / (p_.boxes.extent[a] + p_.boxes.extent[b] - common) : 0.0;
     }
 

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do the values of label volumes name classes, or do they number the objects of a volume?
+
+Both look the same: 0, 1, 2, 3 in a file of whole numbers. Read as classes, numbered objects have a
+class by chance, and predictions meet hardly a reference of their own class. So both readings are
+carried out, and the predictions tell which is right: with numbered objects nearly every reference
+is met better than with classes (`calipers.doctor.trial.convincing`); with classes nothing changes,
+because each class meets itself in both readings.
+
+Where a value has several connected components in a volume of the references, it is a class: nobody
+gives two objects one number. Where both sides number their objects in the same order, overlaps tell
+little; then values that predictions have and references lack are explained by numbers if every
+volume has the values 1, 2, ... up to its own last one, which a volume without the first class would
+not. `calipers.doctor.volume_folders` calls `numbered_objects`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import fspath
+from typing import Any
+
+import numpy as np
+
+from calipers.data.cohort import Cohort
+from calipers.doctor.remedies import Inputs
+from calipers.doctor.symptoms import Symptom, few
+from calipers.doctor.trial import RawPredictions, convincing, overlaps, share_met
+from calipers.errors import CalipersError
+from calipers.io.read import read_all
+from calipers.io.reader import Options
+
+CLASSES, INSTANCES = "classes", "instances"
+BY_CHANCE = 0.6  # of the references that are met, so many may be of the right class by chance
+MANY_LENGTHS = 3  # files that count to so many different last values number objects
+
+
+def numbered_objects(
+    inputs: Inputs, reading: Mapping[str, Any], values: Sequence[tuple[int, ...]]
+) -> Symptom | None:
+    """Return the finding that values number objects; None if they do not, or nothing tells.
+
+    ``reading`` are the keywords of `calipers.read` by which the volumes are paired, ``values``
+    those of every file, references and predictions, but 0.
+    """
+    if reading.get("labels", CLASSES) != CLASSES or not inputs.predictions:
+        return None
+    as_classes, as_instances = (_read(inputs, reading, labels) for labels in (CLASSES, INSTANCES))
+    if as_classes is None or as_instances is None or len(as_classes.classes) < 2:
+        return None
+    # Each value is one object in every volume, so references are the same in both readings.
+    if not _same_references(as_classes, as_instances):
+        return None
+    # Strict reading by classes fails where predictions have a value that references lack.
+    lengths = _counted_lengths(values)
+    is_refused = bool(as_classes.intake.quarantined)
+    is_counted = len(lengths) >= (2 if is_refused else MANY_LENGTHS)
+    shares = []
+    for model in as_instances.models:
+        sample = RawPredictions.of(as_instances.models[model])
+        before, n = np.zeros(len(as_instances.references)), len(sample)
+        # A model whose objects all have unknown classes is left out of the reading by classes.
+        if model in as_classes.models:
+            before = overlaps(as_classes, RawPredictions.of(as_classes.models[model]))
+        after = overlaps(as_instances, sample)
+        share_after, share_before = share_met(after, n), share_met(before, n)
+        # A model that confuses classes in some volumes still has most of them right.
+        is_by_chance = convincing(before, after, n) and share_before <= BY_CHANCE * share_after
+        if not is_by_chance and not (is_counted and share_after >= share_before):
+            return None
+        shares.append((share_after, share_before))
+    after_share, before_share = np.mean(shares, axis=0).tolist()
+    numbers = ", ".join(as_classes.classes[:3])
+    return Symptom(
+        "label-instances",
+        "error",
+        fspath(inputs.references),
+        f"values such as {numbers} number the objects of a volume: {after_share:.0%} of the "
+        f"references are met if they are read so, {before_share:.0%} as classes",
+        len(as_instances.references),
+        len(as_instances.references),
+        "pass --labels instances",
+        few([f"value {name}" for name in as_classes.classes]),
+        {"labels": INSTANCES},
+    )
+
+
+def _read(inputs: Inputs, reading: Mapping[str, Any], labels: str) -> Cohort | None:
+    """Return the cohort with one meaning of the values, as far as it can be read."""
+    keywords = {**reading, "labels": labels, "lenient": True, "inspecting": True}
+    try:
+        options = Options.from_keywords(**keywords)
+        return read_all(inputs.references, inputs.predictions, inputs.groups, options).cohort
+    except CalipersError:
+        return None
+
+
+def _counted_lengths(values: Sequence[tuple[int, ...]]) -> set[int]:
+    """Return how far the files count, if all have the values 1, 2, ... to a last one; else none."""
+    lengths = set()
+    for own_values in values:
+        if own_values != tuple(range(1, len(own_values) + 1)):
+            return set()
+        if own_values:
+            lengths.add(len(own_values))
+    return lengths
+
+
+def _same_references(a: Cohort, b: Cohort) -> bool:
+    if not np.array_equal(a.references.offsets, b.references.offsets):
+        return False
+    return bool(np.array_equal(a.references.boxes, b.references.boxes))
