@@ -35,7 +35,7 @@ from calipers.training.datasets.augment import jitter_and_blur, network_values, 
 from calipers.training.datasets.frames import Frames, scaled, statistics
 from calipers.training.datasets.splits import ImageSplit, check_two_kinds
 from calipers.training.datasets.training_images import TrainingImages
-from calipers.training.loop import in_batches
+from calipers.training.loop import Progress, in_batches
 from calipers.training.members import Member
 from calipers.training.mil import bag_auc
 from calipers.training.models import REFERENCES_FILE, LearningModel, PredictedMaps
@@ -148,14 +148,19 @@ def mean_auc(logits: F64, findings: Flags, certain: Flags) -> float | None:
 
 
 def class_maps(
-    network: ChexnetNetwork, frames: Frames, rows: I64, batch: int, device: torch.device
+    network: ChexnetNetwork,
+    frames: Frames,
+    rows: I64,
+    batch: int,
+    device: torch.device,
+    progress: Progress | None = None,
 ) -> ClassMaps:
     """Return what the network says about images and about their places."""
     network.eval()
     maps: list[F32] = []
     logits: list[F64] = [np.zeros((0, network.classifier.out_channels))]
     with torch.no_grad():
-        for part in in_batches(rows, batch):
+        for part in in_batches(rows, batch, progress):
             pictures = torch.from_numpy(scaled(frames.pixels[part])).to(device)
             own_logits, coarse = network(pictures)
             logits.append(own_logits.cpu().double().numpy())
@@ -230,10 +235,16 @@ class ChexnetModel(LearningModel):
         return mean_auc(logits, images.findings[rows], images.certain_findings[rows])
 
     def outputs(
-        self, network: Any, frames: Frames, plan: TrainingPlan, device: torch.device
+        self,
+        network: Any,
+        frames: Frames,
+        plan: TrainingPlan,
+        device: torch.device,
+        progress: Progress | None = None,
     ) -> ClassMaps:
         """Return logits and maps."""
-        return class_maps(network, frames, np.arange(len(frames)), plan.batch, device)
+        rows = np.arange(len(frames))
+        return class_maps(network, frames, rows, plan.batch, device, progress)
 
     def write(
         self,

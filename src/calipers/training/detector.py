@@ -38,7 +38,7 @@ from calipers.training.datasets.augment import (
 )
 from calipers.training.datasets.frames import Frames, scaled
 from calipers.training.datasets.training_images import TrainingImages
-from calipers.training.loop import in_batches
+from calipers.training.loop import Progress, in_batches, part_of
 from calipers.training.members import Member
 from calipers.training.models import AVERAGE, REFERENCES_FILE, LearningModel, PredictedMaps
 from calipers.training.training_plan import TrainingPlan
@@ -286,13 +286,18 @@ def frame_sample(frames: Frames, i: int) -> BoxedFrame:
 
 
 def boxes_of(
-    network: DetectorNetwork, frames: Frames, rows: I64, batch: int, device: torch.device
+    network: DetectorNetwork,
+    frames: Frames,
+    rows: I64,
+    batch: int,
+    device: torch.device,
+    progress: Progress | None = None,
 ) -> list[DetectedBoxes]:
     """Return the boxes of images in pixels of their pictures, after suppression per class."""
     network.eval()
     result = []
     with torch.no_grad():
-        for part in in_batches(rows, batch):
+        for part in in_batches(rows, batch, progress):
             pictures = torch.from_numpy(scaled(frames.pixels[part])).to(device)
             logits, corners, _ = network(pictures)
             scores = torch.sigmoid(logits).cpu().double().numpy()
@@ -424,10 +429,16 @@ class DetectorModel(LearningModel):
         return ap_of(network, frames, rows, plan.batch, device)
 
     def outputs(
-        self, network: Any, frames: Frames, plan: TrainingPlan, device: torch.device
+        self,
+        network: Any,
+        frames: Frames,
+        plan: TrainingPlan,
+        device: torch.device,
+        progress: Progress | None = None,
     ) -> list[DetectedBoxes]:
         """Return the boxes of every image."""
-        return boxes_of(network, frames, np.arange(len(frames)), plan.batch, device)
+        rows = np.arange(len(frames))
+        return boxes_of(network, frames, rows, plan.batch, device, progress)
 
     def write(
         self,
@@ -443,15 +454,24 @@ class DetectorModel(LearningModel):
         write_boxes(stage, frames, classes, outputs)
 
     def alarms(
-        self, network: Any, frames: Frames, usual: Frames, plan: TrainingPlan, device: torch.device
+        self,
+        network: Any,
+        frames: Frames,
+        usual: Frames,
+        plan: TrainingPlan,
+        device: torch.device,
+        progress: Progress | None = None,
     ) -> Mapping[str, F64]:
         """Return the alarms of monitors that look inside the detector."""
         from calipers.training.monitors import MonitorFit, alarms_of, inspect_images
 
-        every = np.arange(len(usual))
-        fit = MonitorFit.of(inspect_images(network, usual, every, plan.batch, device))
-        every = np.arange(len(frames))
-        return alarms_of(inspect_images(network, frames, every, plan.batch, device), fit)
+        inspected, n_done = [], 0
+        for own in (usual, frames):
+            part = part_of(progress, n_done, len(usual) + len(frames))
+            rows = np.arange(len(own))
+            inspected.append(inspect_images(network, own, rows, plan.batch, device, progress=part))
+            n_done += len(own)
+        return alarms_of(inspected[1], MonitorFit.of(inspected[0]))
 
     def next_commands(self, prediction: PredictedMaps) -> list[list[str]]:
         """Return the command that evaluates one model or its monitors, or fuses several."""

@@ -19,6 +19,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -221,7 +222,7 @@ def train(
         jobs=jobs,
         # Where there is room for the run there is room for the frames.
         folder=next(part for part in place.absolute().parents if part.exists()),
-        progress=lambda step, total: say("decoding", step, total),
+        progress=partial(say, "decoding"),
     )
     images = frames.images
     split = split_of(images, steps, seed, fold)
