@@ -288,8 +288,8 @@ def _supports(
 ) -> list[Support]:
     """Return what every row of the k-th name rests on.
 
-    ``tables`` has the objects, the trials and the units behind it, as `Metric.counts`, `_trials` and
-    `Metric.support` return them.
+    ``tables`` has the objects, the trials and the units behind it, as `Metric.counts`, `_trials`
+    and `Metric.support` return them.
     """
     facts, (counts, trials, support) = case[0].facts, tables
     supports = []
