@@ -9,16 +9,14 @@ was first.
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import count
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from calipers.engine.signals import never, patient_interrupts
 from calipers.errors import CalipersError, UsageError, shown
 
 if TYPE_CHECKING:
@@ -109,7 +107,7 @@ def in_order(
         from concurrent.futures import ThreadPoolExecutor
 
         pool = ThreadPoolExecutor(workers)
-    stop = patient_interrupts() if store is not None else nullcontext(_never)
+    stop = patient_interrupts() if store is not None else nullcontext(never)
     with pool as running, stop as interrupted:
         try:
             numbers = count()  # enumerate would hold on to an item while the next one is made
@@ -204,35 +202,3 @@ def _later(work: Callable[[Item], Result], item: Item) -> Callable[[], Result]:
 
 def _stored(store: Store, k: int) -> Callable[[], Any]:
     return lambda: store.get(k)
-
-
-def _never() -> None:
-    """Nobody interrupts."""
-
-
-@contextmanager
-def patient_interrupts() -> Iterator[Callable[[], None]]:
-    """Hold back the first Ctrl-C: the function that is given raises it when work can stop.
-
-    Only the main thread receives signals; elsewhere nothing is held back.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield _never
-        return
-    waiting = False
-
-    def hold(number: int, frame: FrameType | None) -> None:
-        nonlocal waiting
-        if waiting:  # the second one is serious
-            raise KeyboardInterrupt
-        waiting = True
-
-    def interrupted() -> None:
-        if waiting:
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, hold)
-    try:
-        yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, before)
