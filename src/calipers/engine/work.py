@@ -81,6 +81,7 @@ def in_order(
     executor: Executor | None = None,
     ahead: int | None = None,
     store: Store | None = None,
+    aside: Callable[[WorkerDied], Result] | None = None,
 ) -> Iterator[Result]:
     """Yield the work on every item in the order of the items, whichever is done first.
 
@@ -95,13 +96,15 @@ def in_order(
         out.
     store
         Finished results are read from there, and new ones are written to it.
+    aside
+        Gives the result of an item that ends its worker; without it `WorkerDied` is raised.
 
     Notes
     -----
     With a store, the first interrupt (Ctrl-C) waits for the item whose turn it is and stores it;
     the second one stops at once.
     """
-    queue = _Queue(work, store)
+    queue = _Queue(work, store, aside)
     pool: AbstractContextManager[Executor | None] = nullcontext(executor)
     if executor is None and workers > 1:
         from concurrent.futures import ThreadPoolExecutor
@@ -158,8 +161,13 @@ def smallest_fatal(
 class _Queue(Generic[Item, Result]):
     """Results in the order of their items: under way, or read from a store."""
 
-    def __init__(self, work: Callable[[Item], Result], store: Store | None) -> None:
-        self.work, self.store = work, store
+    def __init__(
+        self,
+        work: Callable[[Item], Result],
+        store: Store | None,
+        aside: Callable[[WorkerDied], Result] | None,
+    ) -> None:
+        self.work, self.store, self.aside = work, store, aside
         self.entries: deque[tuple[int, Callable[[], Result], Future[Result] | None]] = deque()
 
     def __len__(self) -> int:
@@ -184,7 +192,9 @@ class _Queue(Generic[Item, Result]):
             value = result()
         except WorkerDied as error:
             error.item = k
-            raise
+            if self.aside is None:
+                raise
+            value = self.aside(error)
         if self.store is not None:
             self.store.put(k, value)
         return value
