@@ -608,10 +608,10 @@ def _check_same_groups(
 ) -> None:
     """Raise if the references state another patient or centre of an image than the table does."""
     for name, word in words.items():
-        known = images.groups.get(word)
-        if known is None:
+        column = images.groups.get(word)
+        if column is None:
             continue
-        for k, (own, other) in enumerate(zip(known.tolist(), groups[word].tolist())):
+        for k, (own, other) in enumerate(zip(column.tolist(), groups[word].tolist())):
             row = int(match.rows[k])
             if row >= 0 and str(own) not in ("", str(other)):
                 expected = f"the {word} that the references state, {own!r}"
