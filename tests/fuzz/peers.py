@@ -92,7 +92,7 @@ def number(text: str) -> float:
 
 def cells(content: bytes, delimiter: str = ",") -> Iterator[dict[str, str]]:
     """Yield the rows of delimited text that are not blank, by the header in lower case."""
-    text = content.decode("utf-8-sig")
+    text = content.decode("utf-8-sig").lstrip()
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     header = [name.strip().lower() for name in next(rows)]
     for row in rows:
@@ -255,10 +255,14 @@ def siim(content: bytes) -> list[Row]:
 
 
 def nih(content: bytes) -> list[Row]:
-    lines = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
+    text = content.decode("utf-8-sig").lstrip()
+    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows: list[Row] = []
     next(lines)
-    for image, label, *others in lines:
+    for cells_of_row in lines:
+        if not any(cell.strip() for cell in cells_of_row):
+            continue
+        image, label, *others = cells_of_row
         if any(cell.strip() for cell in others[4:]):
             raise ValueError(others)
         name = "Infiltration" if label == "Infiltrate" else label
