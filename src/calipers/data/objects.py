@@ -156,9 +156,9 @@ class Objects:
 
         Facts that some of the tables lack are left out.
         """
-        if not isinstance(parts, Sequence) or not all(isinstance(part, cls) for part in parts):
+        if not all(isinstance(part, cls) for part in parts):
             raise UsageError(f"parts is a list of tables {cls.__name__}, not {shown(parts)}")
-        if not parts:
+        if len(parts) == 0:
             raise UsageError("at least one table is needed to put tables one below the other")
         if len({part.dimensions for part in parts}) > 1:
             raise UsageError("2D and 3D objects cannot be in one table")
