@@ -538,7 +538,9 @@ class Share:
     """Weight of the part / weight of the whole; undefined if the whole is empty."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.facts = Facts(id="monitor-share@1", names=tuple(names), per_class=False)
+        self.facts = Facts(
+            id="monitor-share@1", names=tuple(names), per_class=False, trials="images"
+        )
 
     @property
     def recipe(self) -> Any:
