@@ -70,6 +70,10 @@ def host_array(value: Any, dtype: DTypeLike | None = None) -> Array:
     # NumPy would drop the imaginary parts, with a warning that few see.
     if dtype is not None and "complex" in str(getattr(value, "dtype", "")):
         raise ValueError("complex numbers")
+    # NumPy would read what is under a mask as if it were not masked.
+    parts = value if isinstance(value, list | tuple) else [value]
+    if parts and isinstance(parts[0], np.ma.MaskedArray) and any(map(np.ma.is_masked, parts)):
+        raise ValueError("masked entries, which are no numbers")
     try:
         return np.asarray(_on_host(value), dtype)
     except Exception as error:  # libraries raise TypeError, RuntimeError, errors of their own
