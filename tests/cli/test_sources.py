@@ -139,3 +139,15 @@ def test_options_of_reading_are_not_ignored(calipers, demo: Path, volumes: Path)
     folders = [volumes / name for name in ("labels", "good", "poor")]
     said = calipers("compare", *folders, "--box-format", "xywh")
     assert (said.code, "--box-format is not for folders of score maps" in said.err) == (2, True)
+
+
+def test_scores_that_need_a_normalisation_are_sent_to_maps(calipers, volumes: Path):
+    pixels = volumes / "pixels"
+    pixels.mkdir()
+    for file in (volumes / "good").iterdir():
+        np.save(pixels / file.name, (255 * np.load(file)).astype(np.uint8))
+    said = calipers("compare", volumes / "labels", volumes / "good", pixels)
+    assert (said.code, "calipers maps" in said.err) == (2, True)
+    options = ("--normalise", "pixels=uint8", "--no-ci", "--no-images", "-o", volumes / "both")
+    assert calipers("maps", volumes / "labels", volumes / "good", pixels, *options).code == 0
+    assert calipers("compare", volumes / "both", "--replicates", "100").code == 0

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from calipers.cli.main import run
+from calipers.doctor import volume_folders
 from calipers.doctor.remedies import Inputs
 from calipers.doctor.volume_folders import VolumeCheckup, are_volumes, check_volumes
 from calipers.io.volumes.values import write_volume
+from calipers.io.volumes.volume import Volume
 
 SHAPE = (6, 20, 24)
 AFFINE = np.diag([-0.7, -0.7, 2.5, 1.0])
@@ -316,6 +319,34 @@ def test_a_planted_mistake_is_found(name, tmp_path, capsys) -> None:
     (command,) = checkup.commands
     assert option in command
     assert run([*shlex.split(command)[1:], "--no-ci", "-q"]) == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["labels", "maps"])
+def test_references_without_empty_slices_lie_on_the_grid_of_predictions(
+    kind, tmp_path, monkeypatch
+) -> None:
+    """As DICOM SEG stores them: here slices are left out, and the header says so."""
+    volumes = labels()
+    del volumes["case5"]  # no slice would be left
+    # Lesions lie in the slices 1 and 2.
+    cut = {name: volume[1:3] for name, volume in volumes.items()}
+    affine = AFFINE.copy()
+    affine[2, 3] += AFFINE[2, 2]
+    references = put(tmp_path / "refs", cut, affine)
+    preds = put(tmp_path / "preds", volumes if kind == "labels" else maps(volumes))
+    opened = volume_folders.open_volume
+
+    def sparse(path: str, **options: object) -> Volume:
+        volume = opened(path, **options)
+        return replace(volume, sparse="refs" in str(path))
+
+    monkeypatch.setattr(volume_folders, "open_volume", sparse)
+    surveyed = volume_folders.survey(references, "references", None, {})
+    predicted = volume_folders.survey(preds, "predictions", None, {})
+    options: dict[str, str] = {}
+    findings = list(volume_folders.grids(surveyed, predicted, None, options))
+    assert [finding.code for finding in findings] == ["shape-mismatch"] * (kind == "labels")
+    assert options == ({"geometry": str(preds)} if kind == "labels" else {})
 
 
 def test_scores_of_the_background_are_told(tmp_path) -> None:

@@ -31,6 +31,10 @@ MOST_NAMES = 1000  # of a folder: enough to see what is in it
 MOST_OPENED = 10  # files of a folder, to see what their values are
 # Options of reading that maps of scores have, too.
 OF_MAPS = ("groups", "labels", "pattern", "reference_pattern", "missing_volumes", "segment")
+SCORES_HINT = (
+    "this verb does not normalise scores: calipers maps REFS PREDS... --normalise NAME -o FOLDER "
+    "does, and takes all models; give FOLDER here"
+)
 ANNOTATIONS = (".txt", ".xml", ".json", ".csv", ".tsv", ".parquet")
 
 
@@ -79,7 +83,10 @@ class ModelSource:
                 segment=options["segment"],
             )
             labels = "binary" if options["labels"] == "classes" else options["labels"]
-            cohort = evaluate_maps(samples, protocol, labels=labels, ci=False).cohort
+            try:
+                cohort = evaluate_maps(samples, protocol, labels=labels, ci=False).cohort
+            except InputError as error:
+                raise error.with_hint("score-range", SCORES_HINT) from None
         else:
             from calipers.io.read import read
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
-from calipers.doctor.size_votes import scalings, shifts
+from calipers.doctor.size_votes import plain_scalings, scalings, shifts
 from calipers.doctor.trial import (
     NEAR_ZERO,
     RawPredictions,
@@ -64,6 +64,9 @@ def box_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial]:
         yield from _turned_trials(cohort, sample)
     elif (plain < 0).any():
         yield from _negated_trials(cohort, sample)
+    for scaling in plain_scalings(cohort):
+        scaled = _moved(cohort, sample, scaling.undone)
+        yield BoxTrial("resolution", scaling.words, scaling.hint, scaled)
     for scaling in scalings(cohort, sample):
         scaled = _moved(cohort, sample, scaling.undone)
         words, hint = scaling.words, scaling.hint

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calipers.arrays import I64
+from calipers.arrays import F64, I64
 from calipers.data.cohort import Cohort
 from calipers.doctor.trial import HIT, RawPredictions, selected
 from calipers.kernels.boxes import overlapping
@@ -27,8 +27,9 @@ from calipers.kernels.boxes import overlapping
 FEWEST_BOXES = 5  # that lie on references, of one predicted class
 # Of the boxes of a class. A detector has more false alarms than hits; boxes that hardly ever lie on
 # a reference tell nothing.
-LEAST_ON_REFERENCES = 0.15
-SAME_CLASS = 0.8  # of the boxes on references, those on references of one class
+LEAST_ON_REFERENCES = 0.05
+SAME_CLASS = 0.7  # of the boxes on references, those on references of one class
+CERTAIN = 1e-3  # probability that so many lie on one class by chance, because it is frequent
 MOST_RIGHT = 0.2  # of the boxes on references, those of the right class where names are exchanged
 
 
@@ -39,11 +40,12 @@ class ClassVote(NamedTuple):
     n_on_references: int
     label: int  # the class of most of these references
     share: float  # of the boxes on references, those on this class
+    by_chance: float  # probability of so large a share, for boxes that know no class
 
     @property
     def is_clear(self) -> bool:
         """Whether the boxes decide on a class."""
-        is_enough = self.n_on_references >= FEWEST_BOXES
+        is_enough = self.n_on_references >= FEWEST_BOXES and self.by_chance < CERTAIN
         return is_enough and self.share >= SAME_CLASS and self.on_references >= LEAST_ON_REFERENCES
 
     @property
@@ -69,22 +71,30 @@ def class_votes(cohort: Cohort, sample: RawPredictions) -> ClassVotes:
             by_name.setdefault(sample.label_names[row], []).append(label)
         else:
             by_label.setdefault(int(sample.label[row]), []).append(label)
-    n_classes = len(cohort.classes)
+    own_labels = cohort.references.label
+    shares = np.bincount(own_labels, minlength=len(cohort.classes)) / max(len(own_labels), 1)
     return ClassVotes(
-        {key: _vote(labels, n_classes) for key, labels in by_label.items()},
-        {name: _vote(labels, n_classes) for name, labels in by_name.items()},
+        {key: _vote(labels, shares) for key, labels in by_label.items()},
+        {name: _vote(labels, shares) for name, labels in by_name.items()},
     )
 
 
-def _vote(labels: Sequence[int], n_classes: int) -> ClassVote:
+def _vote(labels: Sequence[int], shares: F64) -> ClassVote:
+    """Return the vote of the boxes of one class; ``shares`` are those of the references."""
     on_references = [label for label in labels if label >= 0]
-    counts = np.bincount(np.array(on_references, np.int64), minlength=n_classes)
-    label = int(counts.argmax())
-    share = float(counts[label]) / max(len(on_references), 1)
-    return ClassVote(len(labels), len(on_references), label, share)
+    counts = np.bincount(np.array(on_references, np.int64), minlength=len(shares))
+    label, n = int(counts.argmax()), len(on_references)
+    k, p = int(counts[label]), float(shares[label])
+    by_chance = 0.0
+    # Of a single class there is nothing to confuse. Chance is bounded as by Hoeffding.
+    if len(shares) > 1 and n:
+        by_chance = 1.0 if k / n <= p else float(np.exp(-2.0 * n * (k / n - p) ** 2))
+        if p > 0 and k == n:
+            by_chance = p**n
+    return ClassVote(len(labels), n, label, k / max(n, 1), by_chance)
 
 
-def renamed_classes(votes: ClassVotes) -> dict[object, int]:
+def renamed_classes(votes: ClassVotes, n_classes: int) -> dict[object, int]:
     """Return the classes of unknown names, where the boxes are clear and the class is free."""
     clear = {name: vote.label for name, vote in votes.by_name.items() if vote.is_clear}
     n_names = Counter(clear.values())
@@ -93,6 +103,11 @@ def renamed_classes(votes: ClassVotes) -> dict[object, int]:
         # Classes that predictions name rightly, or that two names mean, are not free.
         if label not in votes.by_label and n_names[label] == 1:
             renamed[name] = label
+    # The last name means the last class, if its few boxes do not say otherwise.
+    others = [name for name in votes.by_name if name not in clear]
+    free = set(range(n_classes)) - set(votes.by_label) - set(renamed.values())
+    if len(others) == len(free) == 1 and votes.by_name[others[0]].label in free:
+        renamed[others[0]] = free.pop()
     return renamed
 
 
@@ -108,8 +123,12 @@ def exchanged_classes(votes: ClassVotes, n_classes: int) -> dict[int, int] | Non
     changed = [key for key, label in meanings.items() if key != label]
     if len(changed) < 2 or n_right > MOST_RIGHT * n_met:
         return None
-    # Labels without a clear vote keep their class, if nobody else has it now.
-    for label in range(n_classes):
+    others = [label for label in range(n_classes) if label not in meanings]
+    free = set(range(n_classes)) - set(meanings.values())
+    # The last label means the last class. Several without a clear vote keep theirs, if they can.
+    if len(others) == len(free) == 1:
+        meanings[others[0]] = free.pop()
+    for label in others:
         meanings.setdefault(label, label)
     return meanings if len(set(meanings.values())) == n_classes else None
 

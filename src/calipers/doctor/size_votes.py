@@ -102,6 +102,20 @@ class Scaling(NamedTuple):
         return np.asarray(moved)
 
 
+# The plainest scales, which are tried whatever the boxes say.
+PLAIN_FACTORS = (0.5, 0.25, 2.0, 4.0)
+INPUT_SIDES = (224, 256, 320, 384, 416, 448, 512, 640, 768, 800, 896, 1024, 1280, 1536, 2048)
+
+
+def plain_scalings(cohort: Cohort) -> Iterator[Scaling]:
+    """Yield the scales that most mistakes have: halves, doubles, and the square of a network."""
+    for factor in PLAIN_FACTORS:
+        yield Scaling("factor", factor)
+    if np.isfinite(cohort.images.size).all():
+        for side in INPUT_SIDES:
+            yield Scaling("square", float(side))
+
+
 def scalings(cohort: Cohort, sample: RawPredictions) -> Iterator[Scaling]:
     """Yield the scales on which pairs agree, plain ones first."""
     reference, prediction, image = _pairs(cohort, sample)

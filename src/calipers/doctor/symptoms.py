@@ -48,8 +48,8 @@ OTHER_SPLITS, REPEATED = "other-splits", "repeated"
 FEWEST_OF_BOTH = 10  # predictions on references, and beside them, from which scores are compared
 CLEARLY, CERTAINLY = 3.0, 5.0  # standard errors below chance
 MOST_INVERTED = 0.25  # share of pairs in which the prediction on a reference has the higher score
+MOST_CONFUSED = 0.2  # of the references that are met at all, those met by their own class
 MOST_BEYOND = 0.1  # share of scores outside of 0..1 from which none is a probability
-FEW_CLASSES = 3
 MANY_REFERENCES = 10  # of a class, from which its absence among predictions is told
 BY_CHANCE = 0.01  # probability that a model is silent on a whole split although it was run there
 FEWEST_REPEATED, LEAST_REPEATED = 10, 0.2  # predictions, and share of copies among them
@@ -191,7 +191,7 @@ def class_meanings(case: Case) -> Iterator[Symptom]:
     """Predicted classes have names of other lists, languages or classes; their boxes tell them."""
     sample, classes = case.sample, case.cohort.classes
     votes = class_votes(case.cohort, sample)
-    renamed = renamed_classes(votes)
+    renamed = renamed_classes(votes, len(classes))
     if renamed:
         label, names = sample.label.copy(), dict(sample.label_names)
         for row, key in sample.label_names.items():
@@ -220,8 +220,8 @@ def class_meanings(case: Case) -> Iterator[Symptom]:
     label = np.where(sample.label >= 0, places[np.maximum(sample.label, 0)], -1)
     remedy = replace(sample, label=label)
     before, after = overlaps(case.cohort, sample), overlaps(case.cohort, remedy)
-    # Of few classes there are few orders, so that chance finds none that fits.
-    if convincing(before, after, len(sample), fitted=len(classes) > FEW_CLASSES):
+    # Every class has a clear vote of its own, so that chance finds no order that fits.
+    if convincing(before, after, len(sample)):
         wrong = [k for k in range(len(classes)) if meanings[k] != k]
         yield Symptom(
             "classes-exchanged",
@@ -464,9 +464,11 @@ def unmet(case: Case) -> Iterator[Symptom]:
     """Hardly a prediction lies on a reference, and nothing explains it."""
     best = overlaps(case.cohort, case.sample)
     n = len(case.sample)
-    if min(len(best), n) < MANY_REFERENCES or share_met(best, n) >= NEAR_ZERO:
-        return
     placed = share_met(overlaps(case.cohort, case.sample, by_class=False), n)
+    # A guess among three classes is right more often than that.
+    least = max(NEAR_ZERO, MOST_CONFUSED * placed)
+    if min(len(best), n) < MANY_REFERENCES or share_met(best, n) >= least:
+        return
     reason = (
         "the model finds nothing, or its boxes belong to other images or places; no usual mistake "
         "explains it"

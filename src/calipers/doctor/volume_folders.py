@@ -510,13 +510,14 @@ def grids(
 ) -> Iterator[Symptom]:
     """Predictions that do not lie on the grid of their reference: shape, orientation, spacing.
 
-    Maps over the extent of their labels are resampled: that is added to ``options``.
+    Maps over the extent of their labels are resampled, and references without empty slices are
+    placed on the grid of the predictions: that is added to ``options``.
     """
     images: Mapping[str, str] = {}
     if geometry is not None:
         images = list_samples(Path(fspath(geometry)), "images").files
     by_rule: dict[str, list[tuple[str, InputError]]] = {}
-    n_resampled = 0
+    n_resampled = n_placed = 0
     pairs = [name for name in one.files if name in labels.files]
     for name in pairs:
         reference, volume = labels.files[name].volume, one.files[name].volume
@@ -527,16 +528,27 @@ def grids(
             if name in images:
                 image = open_volume(images[name], role="image")
                 reference, volume = placed(reference, image), placed(volume, image)
+            # Maps and labels are put on one grid, whichever of the two is whole.
+            if not one.is_labels and _holds(volume, reference):
+                continue
             check_pair(reference, placed(volume, reference))
         except InputError as error:
             by_rule.setdefault(error.rule, []).append((name, error))
             n_resampled += not one.is_labels and _same_extent(reference, volume)
+            n_placed += _holds(volume, reference)
     for rule, members in by_rule.items():
         hint = Counter(error.hint for _, error in members).most_common(1)[0][0]
         reading = {}
         if rule == SHAPES and n_resampled == len(members):
             options["resize"] = "linear"
             reading, hint = {"resize": "linear"}, "resample the maps: --resize linear"
+        elif rule == SHAPES and n_placed == len(members):
+            options["geometry"] = one.source
+            reading = {"geometry": one.source}
+            hint = (
+                "the references do not store empty slices: pass --geometry with the folder of the "
+                "images, or of predictions that have all slices"
+            )
         elif rule == SHAPES and "--resize" in hint:
             hint = "save the predictions on the grid of their references"
         yield Symptom(
@@ -550,6 +562,17 @@ def grids(
             few([f"{name}: {error.value}" for name, error in members]),
             reading=reading,
         )
+
+
+def _holds(volume: Volume, reference: Volume) -> bool:
+    """Return whether a reference without empty slices lies on the grid of a whole volume."""
+    if volume.sparse or not reference.sparse or len(volume.shape) != len(reference.shape):
+        return False
+    try:
+        check_pair(placed(reference, volume), volume)
+    except InputError:
+        return False
+    return True
 
 
 def _same_extent(reference: Volume, volume: Volume) -> bool:
@@ -615,7 +638,7 @@ def _with_objects(
 ) -> VolumeCheckup:
     """Examine the objects of label volumes, which `calipers evaluate` compares."""
     reading = dict(inputs.reading)
-    for name in ("pattern", "reference_pattern"):
+    for name in ("pattern", "reference_pattern", "geometry"):
         if name in options:
             reading[name] = options[name]
     if "missing" in options:

@@ -467,9 +467,22 @@ class _Paired:
                 on_grid[name] = placed(volume, grid)
                 notes += check_pair(grid, on_grid[name])
             except InputError as error:
-                problems.append(error)
+                # Labels are not resampled: values in between mean nothing.
+                is_resized = "--resize" in error.hint
+                problems.append(
+                    error.with_hint(error.rule, _grid_hint(grid)) if is_resized else error
+                )
         raise_problems(problems)
         return cls(images, on_grid, tuple(_counted(notes)))
+
+
+def _grid_hint(grid: Volume) -> str:
+    if grid.sparse:
+        return (
+            "the references do not store empty slices: give the folder of the images, or that of "
+            "these predictions, --geometry FOLDER (geometry=...), which says how large volumes are"
+        )
+    return "save the predictions on the grid of their references"
 
 
 def _check_size(volume: Volume, index: ReferenceIndex, image: int) -> None:

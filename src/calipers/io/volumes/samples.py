@@ -344,8 +344,10 @@ def _shape_hint(reference: tuple[int, ...], prediction: tuple[int, ...]) -> str:
             return f"{prediction[0]} channels first? Save the one with the scores"
         if prediction[:-1] == reference:
             return f"{prediction[-1]} channels last? Save the one with the scores"
-    if len(prediction) != len(reference):
+    if {len(prediction), len(reference)} == {2, 3}:
         return "one has two axes and the other has three"
+    if len(prediction) != len(reference):
+        return "one has more axes than the other: channels? Save the one with the scores"
     return "to resample maps to the shape of the labels: --resize nearest or linear (resize=)"
 
 
