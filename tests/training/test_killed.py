@@ -18,6 +18,12 @@ torch = pytest.importorskip("torch", reason=NEEDS_TORCH)
 
 TRAIN = [sys.executable, "-m", "calipers", "train"]
 CANVASES = ("digits", "--canvases", "60", "--side", "32", "--device", "cpu")
+BLURRED = """\
+schema = "calipers.plan/1"
+[plan.blurred]
+extends = "canvases-chexnet"
+augment = "jitter-blur"
+"""
 # Kind -> its options, the models of the run, and the one that is being trained when it is killed.
 RUNS = {
     "mil": (
@@ -35,6 +41,11 @@ RUNS = {
         ("fold-1-light", "fold-1-heavy", "fold-2-light", "fold-2-heavy"),
         "fold-1-heavy",
     ),
+    "jitter and blur": (
+        [*CANVASES, "--plan", "blurred.toml", "--epochs", "12", "--subsets", "1"],
+        ("subset-1",),
+        "subset-1",
+    ),
     "anomaly": (
         ["scans/normal", "--model", "anomaly", "--method", "fpi", "--side", "16", "--epochs", "12"],
         ("subset-1",),
@@ -49,6 +60,7 @@ RUNS = {
 def test_sigkill(tmp_path, kind):
     options, models, last = RUNS[kind]
     write_anomalies(tmp_path / "scans", n_normal=12, n_strange=1, side=16)
+    (tmp_path / "blurred.toml").write_text(BLURRED)
     command = [*TRAIN, *options]
     subprocess.run([*command, "-o", "whole"], cwd=tmp_path, check=True, capture_output=True)
     process = subprocess.Popen(
