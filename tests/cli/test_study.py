@@ -76,6 +76,7 @@ def test_progress_shows_the_time_that_all_of_it_will_take(capsys, monkeypatch) -
     clock = iter([0.0, 0.0, 30.0, 30.0, 60.0, 60.0, 90.0, 90.0])
     monkeypatch.setattr("calipers.show.terminal.time.monotonic", lambda: next(clock))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(Narrator, "line_width", 0)
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     progress = Narrator(quiet=False).whole()

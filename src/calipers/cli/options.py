@@ -30,6 +30,7 @@ LABEL_MEANINGS = ("classes", "instances", "nonzero")
 MISSING_VOLUMES = ("error", "empty")
 ON_OFF = click.Choice(["on", "off"])
 OUTSIDE = click.Choice(["keep", "clip", "refuse"])
+MOST_JOBS = 4096  # more processes than any machine starts, and than C counts
 ENGINES = click.Choice(["local", "dask"])
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 SHARE_OR_BOUND = click.FloatRange(0, 1)
@@ -203,7 +204,9 @@ def jobs_option(
     help: str = "Number of threads; results do not depend on it.",
 ) -> Callable[[F], F]:
     """Declare --jobs."""
-    return click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help=help)
+    return click.option(
+        "--jobs", metavar="N", type=click.IntRange(1, MOST_JOBS), default=1, help=help
+    )
 
 
 def engine_option(function: F) -> F:
@@ -304,6 +307,29 @@ def chosen_replicates(options: dict[str, Any], default: int) -> int:
     return options["replicates"] or default
 
 
+def lenient_options_of(what: str) -> tuple[Callable[[F], F], ...]:
+    """Return --strict, --lenient and --allow-loss, for ``what`` may be broken."""
+    return (
+        click.option(
+            "--strict/--lenient",
+            default=True,
+            help=f"Stop at broken {what}, or set them aside and count them.",
+        ),
+        click.option(
+            "--allow-loss",
+            metavar="SHARE",
+            type=SHARE_OR_BOUND,
+            default=0.5,
+            help=f"Share of the {what} that --lenient may set aside (0.5).",
+        ),
+    )
+
+
+def lenient_options(what: str) -> Callable[[F], F]:
+    """Declare --strict, --lenient and --allow-loss."""
+    return partial(added, lenient_options_of(what))
+
+
 def reading_options(function: F) -> F:
     """Add the options that say how files are read."""
     formats = "xyxy, xywh or cxcywh, each also with -normalised; or xyxy-inclusive. COCO is xywh."
@@ -342,18 +368,7 @@ def reading_options(function: F) -> F:
         click.option(
             "--ids-as-strings", is_flag=True, help='Treat the image ids 1 and "1" as the same.'
         ),
-        click.option(
-            "--strict/--lenient",
-            default=True,
-            help="Stop at broken records, or set them aside and count them.",
-        ),
-        click.option(
-            "--allow-loss",
-            metavar="SHARE",
-            type=SHARE_OR_BOUND,
-            default=0.5,
-            help="Share of the records that --lenient may set aside (0.5).",
-        ),
+        *lenient_options_of("records"),
         click.option(
             "--outside",
             type=OUTSIDE,
