@@ -114,8 +114,8 @@ def labels_figure(run: MonitorsRun) -> StudyFigure:
             one.evaluation.disagreement.share(name).value for name in ("OOD-safe", "unsafe-ID")
         )
         title = (
-            f"{one.title}: {safe:.0%} of the OOD images are safe, {inside:.0%} of the unsafe images "
-            "are in distribution"
+            f"{one.title}: {safe:.0%} of the OOD images are safe, {inside:.0%} of the unsafe "
+            "images are in distribution"
         )
     else:
         title = "Safe and unsafe images"
