@@ -28,7 +28,7 @@ from calipers.arrays import F64, I64
 from calipers.data.cohort import Cohort
 from calipers.errors import InputError
 from calipers.evaluation.evaluate import average_precision
-from calipers.fusion.pool import nms
+from calipers.fusion.fusion_methods import nms
 from calipers.show.words import count_text
 from calipers.training.datasets.augment import (
     BoxedFrame,
