@@ -254,7 +254,7 @@ def _training(run: PolypRun) -> Table | None:
 
 def counterparts(run: PolypRun) -> Table:
     """Return where every figure and table of the paper is on the page, or why it is not."""
-    figure_7 = "figure 7, with LIDC readers instead of ratings"
+    figure_7 = "figure 7, useful ones only: LIDC readers instead of ratings"
     if run.ratings is not None:
         figure_7 = "figure 7, with your ratings"
     elif run.people.lidc is None:
