@@ -15,6 +15,7 @@ import pytest
 
 from calipers.errors import InputError
 from calipers.studies import kept_archives
+from calipers.studies.framework import run_study
 from calipers.studies.monitors.archive import MonitorArchive, shipped
 from calipers.studies.polyps.archive import open_archive
 from calipers.studies.stability.archive import ARCHIVE, read_archive
@@ -84,3 +85,10 @@ def test_a_pipe_is_not_waited_for(study: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "archive.npz")
     with pytest.raises(InputError):
         READERS[study][0](tmp_path / "archive.npz")
+
+
+@pytest.mark.parametrize("name", ["anomaly", "monitors", "polyps", "rodeo", "stability"])
+def test_a_folder_without_a_training_says_how_to_train_into_it(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match=f"calipers study {name} --train --keep {tmp_path}") as got:
+        run_study(name, keep=tmp_path, quick=True)
+    assert got.value.rule == "not-found"

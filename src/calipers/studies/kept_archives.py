@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Archives that studies keep of their trained networks, read within limits.
 
-An archive is an ``.npz`` that a study wrote with ``--keep``, or one that ships. `archive_arrays`
-gives its arrays to a ``with`` block, in which the study makes its objects of them. Whatever goes
-wrong there, because a file was damaged or is something else, is one `InputError`: the studies
-check the meaning of their arrays only.
+An archive is an ``.npz`` that a study wrote with ``--keep``, or one that ships. `kept_archive` says
+where it is in a folder, or how to make it; `archive_arrays` gives its arrays to a ``with`` block,
+in which the study makes its objects of them. Whatever goes wrong there, because a file was damaged
+or is something else, is one `InputError`: the studies check the meaning of their arrays only.
 """
 
 from __future__ import annotations
@@ -40,6 +40,25 @@ DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
 )
+
+
+def kept_archive(folder: str | Path, file: str, study: str) -> Path:
+    """Return where the archive of a training is in its folder.
+
+    Raises
+    ------
+    InputError
+        ``not-found``: nothing was trained into the folder, or not to the end.
+    """
+    path = Path(folder) / file
+    if not path.is_file():
+        raise InputError(
+            "the archive of a training",
+            rule="not-found",
+            file=str(path),
+            hint=f"make it with: calipers study {study} --train --keep {folder}",
+        )
+    return path
 
 
 @contextmanager

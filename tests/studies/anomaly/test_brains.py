@@ -81,6 +81,12 @@ def test_without_nilearn_the_error_says_what_to_install(monkeypatch) -> None:
         read_template()
 
 
+def test_a_nilearn_without_the_template_is_refused(tmp_path) -> None:
+    with pytest.raises(InputError, match=r"pip install nilearn==0\.14\.1") as caught:
+        read_template(tmp_path)
+    assert caught.value.rule == "not-found"
+
+
 def test_a_template_of_another_shape_is_refused(tmp_path) -> None:
     from calipers.io.volumes.values import write_volume
 

@@ -210,6 +210,8 @@ def test_figures_and_tables_are_there(run: Run) -> None:
     numbered = [f"figure-{k}" for k in range(1, 9)]
     assert [figure.name for figure in run.result.figures] == ["figure-scenes", *numbered]
     assert all(figure.title and figure.caption and figure.panels for figure in run.result.figures)
+    # A share of no images has no place in a title.
+    assert not any("nan" in figure.title for figure in run.result.figures)
     assert isinstance(run.result.figures[3].panels[0], Scatter)
     assert isinstance(run.result.figures[4].panels[0], HeatMap)
     names = [table.name for table in run.result.appendix]

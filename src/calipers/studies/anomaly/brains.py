@@ -100,6 +100,13 @@ def read_template(folder: Path | None = None) -> BrainTemplate:
     parts, files = {}, []
     for name, file in FILES.items():
         path = folder / file
+        if not path.is_file():
+            raise InputError(
+                "the MNI152 template, which nilearn brings",
+                rule="not-found",
+                file=str(path),
+                hint=f"install the version that was tested: {INSTALL}",
+            )
         values = np.asarray(open_volume(path).read(), np.float32)
         if values.shape != TEMPLATE_SHAPE:
             raise InputError(

@@ -127,9 +127,10 @@ def _soft_maps(run: AnomalyRun) -> StudyFigure:
             x = Axis(AXES[response.experiment])
             panels.append(Curves(title, x, Axis("value", 0.0, 1.0), _lines(response, names)))
     low = float(run.controlled.soft["b"].values["AP/dataset"].min())
+    lowest = "1.00" if low >= 0.995 else f"{low:.2f} or more"
     return StudyFigure(
         "figure-9",
-        f"On soft maps AP of the data set stays at {low:.2f} or above whatever the size of objects",
+        f"On soft maps AP of the data set is {lowest} whatever the size of objects in (b)",
         "Experiments (a), (b) and (c) in 2D on maps whose scores fall with the distance from the "
         f"centre of an object, 0.5 on its rim: 1 / (1 + (distance / radius)^{STEEP}). "
         f"{run.controlled.samples} samples.",

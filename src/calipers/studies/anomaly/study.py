@@ -52,6 +52,7 @@ from calipers.studies.anomaly.figures import benchmark_figures, controlled_figur
 from calipers.studies.anomaly.measures import ALPHA, METRICS, protocol
 from calipers.studies.anomaly.tables import study_tables
 from calipers.studies.framework import Claims, Progress, Study, StudyOptions, StudyResult
+from calipers.studies.kept_archives import kept_archive
 
 TITLE = "What metrics of anomaly maps see: controlled errors, and a benchmark"
 CITATION = (
@@ -205,7 +206,7 @@ def open_brains(
     keep: str | Path | None = None,
 ) -> tuple[AnomalyArchive, tuple[Mapping[str, Any], ...]]:
     """Return the archive of a folder, or the one that ships, and the entry of its file."""
-    path = shipped_brains() if keep is None else Path(keep) / FILE
+    path = shipped_brains() if keep is None else kept_archive(keep, FILE, "anomaly")
     archive = AnomalyArchive.read(path)
     facts = {"file": path.name, "bytes": path.stat().st_size, "sha256": hash_file(path)}
     return archive, (facts,)

@@ -114,8 +114,8 @@ def labels_figure(run: MonitorsRun) -> StudyFigure:
             one.evaluation.disagreement.share(name).value for name in ("OOD-safe", "unsafe-ID")
         )
         title = (
-            f"{one.title}: {safe:.0%} of the OOD images are safe, {inside:.0%} of the unsafe ones "
-            "are no OOD images"
+            f"{one.title}: {safe:.0%} of the OOD images are safe, {inside:.0%} of the unsafe "
+            "images are in distribution"
         )
     else:
         title = "Safe and unsafe images"
@@ -214,12 +214,15 @@ def rejected_figure(run: MonitorsRun) -> StudyFigure:
         panels.append(HeatMap(trial.title, *axes, values, "share rejected"))
     one = _comparable(run)[0]
     assert one.evaluation.disagreement is not None
-    best = one.order(OOD)[0]
-    share = one.evaluation.disagreement.rejected(best, ood=False, unsafe=True).value
+    # Nearly all unsafe images are out of distribution here; in it there may be none at all.
+    shares = {}
+    for best in (one.order(OOD)[0], one.order(OMS)[0]):
+        share = one.evaluation.disagreement.rejected(best, ood=True, unsafe=True).value
+        shares[best] = "no share" if np.isnan(share) else f"{share:.0%}"
+    words = ", ".join(f"{share} by {best}" for best, share in shares.items())
     return StudyFigure(
         "figure-4",
-        f"{one.title}: {best}, best by OOD labels, rejects {share:.0%} of the unsafe images in "
-        "distribution",
+        f"{one.title}: unsafe images out of distribution that are rejected: {words}",
         "Share of the images of every kind that a monitor rejects at its threshold, which rejects "
         "at most 5 % of the safe images of the tuning split; the ideal monitors give alarms, not "
         "scores. A good monitor rejects the second and the fourth column and nothing else.",

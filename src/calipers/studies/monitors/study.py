@@ -22,6 +22,7 @@ from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.read import read
 from calipers.io.source import hash_file
 from calipers.studies.framework import Claims, Progress, Study, StudyOptions, StudyResult
+from calipers.studies.kept_archives import kept_archive
 from calipers.studies.monitors import claims
 from calipers.studies.monitors.archive import FILE, MonitorArchive, shipped
 from calipers.studies.monitors.experiments import (
@@ -204,7 +205,9 @@ def _archive(
             sources, seed=options.seed, quick=options.quick, progress=progress, keep=keep
         )
         return archive, ()
-    path = shipped() if options.keep is None else Path(options.keep) / FILE
+    path = shipped()
+    if options.keep is not None:
+        path = kept_archive(options.keep, FILE, "monitors")
     archive = MonitorArchive.read(path)
     facts = {"file": path.name, "bytes": path.stat().st_size, "sha256": hash_file(path)}
     return archive, (facts,)

@@ -33,6 +33,7 @@ from calipers.fusion.fuse import fuse
 from calipers.io.read import read
 from calipers.io.source import hash_file
 from calipers.studies.framework import Progress, StudyOptions
+from calipers.studies.kept_archives import kept_archive
 from calipers.studies.polyps.archive import PolypArchive, open_archive, shipped_archive
 
 RECIPE = "endocv2022"
@@ -95,15 +96,7 @@ def _archive(options: StudyOptions, progress: Progress) -> PolypArchive:
         folder = Path(options.keep)
         return train_detectors(folder, seed=options.seed, quick=options.quick, progress=progress)
     if options.keep is not None:
-        path = Path(options.keep) / ARCHIVE
-        if not path.exists():
-            raise InputError(
-                "the archive of a training",
-                rule="not-found",
-                file=str(path),
-                hint=f"make it with: calipers study polyps --train --keep {options.keep}",
-            )
-        return open_archive(path)
+        return open_archive(kept_archive(options.keep, ARCHIVE, "polyps"))
     return shipped_archive()
 
 

@@ -47,7 +47,9 @@ def study_tables(run: PolypRun) -> tuple[Table, ...]:
         _challenges(run),
         size_table_of(run, run.main, "table-2", "Table 2"),
     ]
-    result += [_printed_sizes("table-2-printed", "Table 2 as printed", printed.TABLE_2)]
+    pairs = zip(printed.TABLE_2_MEAN, printed.TABLE_2_SD)
+    summary = [f"{mean:.2f} ({sd:.2f})" for mean, sd in pairs]
+    result.append(_printed_sizes("table-2-printed", "Table 2 as printed", printed.TABLE_2, summary))
     result += [_mixed(run), _components(run), criteria_table(run, run.main, "table-3", "Table 3")]
     result.append(_printed_criteria("table-3-printed", "Table 3 as printed", printed.TABLE_3))
     for k, model in enumerate(run.others, start=1):
@@ -58,7 +60,9 @@ def study_tables(run: PolypRun) -> tuple[Table, ...]:
     for k, model in enumerate(run.others, start=1):
         result.append(size_table_of(run, model, f"table-5-{k}", f"Table 5 for {model}"))
     for k, (name, sizes) in enumerate(printed.TABLE_5.items(), start=1):
-        result.append(_printed_sizes(f"table-5-printed-{k}", f"Table 5 as printed, {name}", sizes))
+        title, note = f"Table 5 as printed, {name}", printed.TABLE_5_NOTES.get(name, "")
+        summary = list(printed.TABLE_5_SUMMARY[name])
+        result.append(_printed_sizes(f"table-5-printed-{k}", title, sizes, summary, note))
     result += [*_people(run), _assignments(run), *_rankings(run), _scan(run), _training(run)]
     result.append(counterparts(run))
     return tuple(table for table in result if table is not None)
@@ -98,16 +102,16 @@ def size_table_of(run: PolypRun, model: str, name: str, title: str) -> Table:
     return Table(columns, tuple(rows), name=name, title=f"{title}: AP by size", notes=(note,))
 
 
-def _printed_sizes(name: str, title: str, table: printed.Sizes) -> Table:
+def _printed_sizes(
+    name: str, title: str, table: printed.Sizes, summary: Sequence[str], note: str = ""
+) -> Table:
     rows: list[tuple[Cell, ...]] = [(centre, *values) for centre, values in table.items()]
     values = np.array(list(table.values()))
     means, spreads = values.mean(axis=0), values.std(axis=0, ddof=1)
     words = [f"{mean:.2f} ({spread:.2f})" for mean, spread in zip(means, spreads)]
-    rows.append(("mean (SD), computed here", *words))
-    if table is printed.TABLE_2:
-        pairs = zip(printed.TABLE_2_MEAN, printed.TABLE_2_SD)
-        rows.append(("mean (SD), printed", *(f"{mean:.2f} ({sd:.2f})" for mean, sd in pairs)))
-    return Table(("centre", *SIZE_COLUMNS), tuple(rows), name=name, title=title)
+    rows += [("mean (SD), computed here", *words), ("mean (SD), printed", *summary)]
+    notes = (note,) if note else ()
+    return Table(("centre", *SIZE_COLUMNS), tuple(rows), name=name, title=title, notes=notes)
 
 
 def criteria_table(run: PolypRun, model: str, name: str, title: str) -> Table:
@@ -250,7 +254,7 @@ def _training(run: PolypRun) -> Table | None:
 
 def counterparts(run: PolypRun) -> Table:
     """Return where every figure and table of the paper is on the page, or why it is not."""
-    figure_7 = "figure 7, with LIDC readers instead of ratings"
+    figure_7 = "figure 7, useful ones only: LIDC readers instead of ratings"
     if run.ratings is not None:
         figure_7 = "figure 7, with your ratings"
     elif run.people.lidc is None:

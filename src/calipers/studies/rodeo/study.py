@@ -22,6 +22,7 @@ from calipers.studies.framework import (
     StudyResult,
     counterparts_table,
 )
+from calipers.studies.kept_archives import kept_archive
 from calipers.studies.rodeo import claims, claims_place
 from calipers.studies.rodeo.chexnets import (
     FILE,
@@ -184,7 +185,9 @@ def _networks(
             seed=options.seed, quick=options.quick, progress=progress, keep=keep
         )
         return archive, ()
-    path = shipped_networks() if options.keep is None else Path(options.keep) / FILE
+    path = shipped_networks()
+    if options.keep is not None:
+        path = kept_archive(options.keep, FILE, "rodeo")
     archive = ChexnetArchive.read(path)
     facts = {"file": path.name, "bytes": path.stat().st_size, "sha256": hash_file(path)}
     return archive, (facts,)

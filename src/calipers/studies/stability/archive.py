@@ -32,7 +32,7 @@ from calipers.errors import InputError
 from calipers.io.source import require_file
 from calipers.kernels import ranks as pairwise
 from calipers.results.files import write_atomically
-from calipers.studies.kept_archives import archive_arrays
+from calipers.studies.kept_archives import archive_arrays, kept_archive
 from calipers.studies.stability.networks import (
     KNOWN,
     bags_path,
@@ -245,10 +245,7 @@ def shipped_archive() -> NetworkArchive:
 
 def read_archive(path: Path) -> NetworkArchive:
     """Return the archive of a file, or of a folder that holds one."""
-    file = path / ARCHIVE if path.is_dir() else path
-    if not file.is_file():
-        hint = "train into it first: calipers study stability --train --keep DIR"
-        raise InputError("results of training", rule="not-found", file=str(file), hint=hint)
+    file = path if path.is_file() else kept_archive(path, ARCHIVE, "stability")
     return _archive(file.read_bytes(), str(file))
 
 

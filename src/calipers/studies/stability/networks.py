@@ -176,8 +176,8 @@ def read_record(folder: Path) -> dict[str, Any]:
     """Return ``run.json``."""
     path = folder / "run.json"
     if not path.is_file():
-        hint = "train into it first: calipers study stability --train --keep DIR"
-        raise InputError("results of training", rule="not-found", file=str(path), hint=hint)
+        hint = f"make it with: calipers study stability --train --keep {folder}"
+        raise InputError("the results of a training", rule="not-found", file=str(path), hint=hint)
     record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return record
 

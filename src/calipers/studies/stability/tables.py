@@ -65,7 +65,7 @@ COUNTERPARTS = (
     ("figure 2 (TP, FP and FN of a map)", "figure 2, on a map of a trained network"),
     ("figure 3 (the network)", "not here: our networks are smaller, see Methods and Settings"),
     ("figure 4 (five classifiers on subsets)", "not here: a scheme; it is how ours were trained"),
-    ("figure 5 (bags)", "figure 5, bags of the networks of this run"),
+    ("figure 5 (bags)", "figure 5, maps of this run's networks; the archive has no pictures"),
     ("figures 6 and 7 (against DICE)", "figures 6 and 7, data sets of this run"),
     ("figure 8 (against AUC)", "figure 8"),
     ("figure 9 and table IX (simulation)", "figure 9 and table IX, exact"),
