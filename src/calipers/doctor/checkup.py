@@ -12,7 +12,8 @@ Without references a file of predictions is examined alone (`check_submission`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import fspath
 from pathlib import Path
@@ -94,9 +95,12 @@ def check_files(
     references: PathName,
     predictions: Mapping[str, PathName],
     groups: PathName | None = None,
+    *,
+    progress: Callable[[str, int, int], None] | None = None,
     **reading: Any,
 ) -> Checkup:
-    """Examine files; ``reading`` are keywords of `calipers.read`.
+    """Examine files; ``reading`` are keywords of `calipers.read`, and ``progress`` is called with
+    (name of the step, work done, work in all).
 
     Raises
     ------
@@ -105,7 +109,7 @@ def check_files(
     """
     if not predictions and sniff(fspath(references)).role == "predictions":
         return check_submission(references, **reading)
-    inputs = Inputs(references, predictions, groups, reading)
+    inputs = Inputs(references, predictions, groups, reading, progress=progress)
     try:
         opened, symptoms, inputs = _open(inputs)
     except InputError as error:
@@ -124,7 +128,7 @@ def check_files(
     if folder is None:
         return checkup
     # The command is for the split that was predicted, and what is said about it comes first.
-    rest = check_files(folder, predictions, groups, **reading)
+    rest = check_files(folder, predictions, groups, progress=progress, **reading)
     splits = [symptom for symptom in checkup.findings if symptom.code == OTHER_SPLITS]
     return replace(rest, findings=tuple(unexplained([*splits, *rest.findings])))
 
@@ -246,8 +250,37 @@ def _fitting_format(opened: OpenReferences) -> str | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
+class _CheckupSteps:
+    """How far a checkup is, by the bytes of its files: they are read, predictions are examined, and
+    commands are tried on all of them.
+    """
+
+    def __init__(self, inputs: Inputs) -> None:
+        self.progress = inputs.progress
+        self.references = _bytes_of(inputs.references)
+        self.predictions = {name: _bytes_of(path) for name, path in inputs.predictions.items()}
+        self.total = 2 * self.references + 3 * sum(self.predictions.values())
+        self.n_done = 0
+
+    def advance(self, name: str, n_bytes: int) -> None:
+        """Say that so much more is done, and what comes next."""
+        self.n_done = min(self.n_done + n_bytes, self.total - 1)  # the last step has no end here
+        if self.progress is not None:
+            self.progress(name, self.n_done, self.total)
+
+
+def _bytes_of(path: PathName) -> int:
+    """Return the size of a file; folders count as small ones."""
+    try:
+        return max(1, os.stat(path).st_size)
+    except (OSError, ValueError):  # its reader says what is wrong with it
+        return 1
+
+
 def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Inputs) -> Checkup:
     images, options = opened.file.images, inputs.options
+    steps = _CheckupSteps(inputs)
+    steps.advance("reading", steps.references)
     inputs = replace(inputs, preset=reader_of(opened.file.format).preset)
     broken, _ = broken_records(opened.file.part, images, "references", options)
     findings = [*symptoms, *broken]
@@ -257,6 +290,7 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
     failed = False
     models = list(inputs.predictions)
     for name, path in inputs.predictions.items():
+        steps.advance(f"reading {name}", 0)
         own_options = options.of_predictions().of_model(name, models)
         try:
             parts = _read_parts(name, path, opened.index, own_options)
@@ -281,6 +315,7 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
                 pending.append((file, model, kind, _Reread(part)))
             else:
                 unusable.append(_unusable_file(file, model, kind, part, symptoms_of_part))
+        steps.advance("reading", steps.predictions[name])
     refused = bool(failed or symptoms or broken)
     assembled = assemble((opened.input_file, opened.file), pending, opened.groups, options)
     assembled = _with_files(assembled, unusable)
@@ -299,9 +334,11 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
         own, case = examine_case(case, MODEL_CHECKS)
         findings += own
         plans[name].add(model, part, case, own)
+        steps.advance(f"examining {name}", steps.predictions[name])
     findings = unexplained(findings)
     if failed or not cases:
         return Checkup(assembled, tuple(findings), (), refused)
+    steps.advance("trying commands", 0)
     commands, repaired = commands_of(inputs, list(plans.values()))
     if not commands and refused:
         commands = lenient_commands(inputs)
