@@ -86,6 +86,7 @@ def test_without_a_verb_the_help_goes_to_stderr(calipers):
         (["evaluate", "refs.json"], "Missing argument 'PREDS...'"),
         (["evaluate", "refs.json", "a.json", "--presett", "coco"], "--preset"),
         (["evaluate", "refs.json", "a.json", "--jobs", "0"], "'--jobs'"),
+        (["maps", "refs.json", "a.json", "--jobs", str(2**62)], "'--jobs'"),
         (["evaluate", "refs.json", "a.json", "--seed", "-1"], "'--seed'"),
         (["inspect", "refs.json", "--fail-on", "panic"], "'--fail-on'"),
         (["--nonsense"], "--nonsense"),

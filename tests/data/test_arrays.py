@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import calipers as cal
 from calipers.data.cohort import Cohort
-from calipers.errors import InputError, InputProblems
+from calipers.errors import CalipersError, InputError, InputProblems
 
 R = {"boxes": [[1, 2, 5, 6]], "labels": [0]}
 P = {**R, "scores": [0.5]}
@@ -286,3 +287,24 @@ def test_more_objects_than_rows_can_be_numbered_are_refused(
     monkeypatch.setattr("calipers.data.rules.MOST_OBJECTS", 1)
     with pytest.raises(InputError, match="too-large"):
         build([R, R])
+
+
+def test_what_is_under_a_mask_is_not_read() -> None:
+    masked = np.ma.array([[1.0, 2, 5, 6], [3, 3, 9, 9]], mask=[[False] * 4, [True] * 4])
+    boxes = masked.data
+    flags = np.ma.array([0, 1], mask=[False, True])
+    calls = [
+        lambda: build([{"boxes": masked, "labels": [0, 0]}]),
+        lambda: build([{"boxes": list(masked), "labels": [0, 0]}]),
+        lambda: build([{"boxes": boxes, "labels": flags}]),
+        lambda: build([R], [{**P, "scores": np.ma.array([0.5], mask=[True])}]),
+        lambda: cal.nms([masked], [[0.5, 0.4]], [[0, 0]]),
+        lambda: cal.soft_instance_iou(masked / 9, boxes > 3),
+        lambda: cal.boxes_from_heatmaps([masked / 9], classes=["a"]),
+        lambda: cal.agreement_scores(n00=flags, n01=[1, 2], n10=[1, 2], n11=[1, 2]),
+    ]
+    for call in calls:
+        with pytest.raises(CalipersError):
+            call()
+    # A mask that hides nothing is no reason to refuse.
+    assert len(build([{"boxes": np.ma.array(boxes), "labels": [0, 0]}]).references) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 
 import numpy as np
@@ -164,3 +165,19 @@ def test_a_comparison_becomes_a_frame() -> None:
     frame = evaluation.compare(metrics=["F1@0.5"], replicates=100).to_frame()
     assert list(frame["metric"]) == ["F1@0.5"] * 3
     assert {"model_a", "model_b", "difference", "low", "high", "p_adjusted"} <= set(frame.columns)
+
+
+def test_methods_of_tables_name_what_is_wrong_with_a_choice() -> None:
+    cohort = random_cohort(4, 2, seed=1)
+    table = cohort.references
+    # A shorter list of flags would drop the objects behind its end without a word.
+    calls: dict[str, Callable[[], object]] = {
+        "one flag per object": lambda: table.keep(np.ones(len(table) - 1, np.bool_)),
+        "images from 0 to 4": lambda: table.span(0, 5),
+        "span: start is": lambda: table.span("a", 2),  # type: ignore[arg-type]
+        "parts is a list of tables": lambda: type(table).concat(["a"]),  # type: ignore[list-item]
+        "whole numbers or flags": lambda: cohort.images.take(np.array([0.5])),
+    }
+    for words, call in calls.items():
+        with pytest.raises(UsageError, match=words):
+            call()

@@ -31,8 +31,9 @@ from annotation_cases import (
     task,
     yolo_data,
 )
-from fuzz import mutate
+from fuzz import mutate, peers
 from fuzz.mutate import Random
+from fuzz.peers import agrees
 from fuzz.targets import Target
 
 SCORED = "0 0.5 0.5 0.2 0.25 0.9\n1 0.1 0.1 0.1 0.1 0.2\n"
@@ -114,20 +115,23 @@ def annotations(folder: Path) -> Iterator[Target]:
 
     def judge_voc(content: bytes, cohort: Any) -> None:
         assert records(content, cohort) == _xml_count(content, "object")
+        agrees(peers.voc)(content, cohort)
 
     def judge_cvat(content: bytes, cohort: Any) -> None:
         shapes = _xml_count(content, "image/*")
         others = _xml_count(content, "image/tag") + _xml_count(content, "image/attribute")
         assert records(content, cohort) == shapes - others
+        agrees(peers.cvat)(content, cohort)
 
     def judge_labelme(content: bytes, cohort: Any) -> None:
         shapes = json.loads(content.decode("utf-8-sig"))["shapes"]
         assert records(content, cohort) <= len(shapes)
 
-    def judge_lines(role: int) -> Callable[[bytes, Any], None]:
+    def judge_lines(role: int, peer: peers.Peer) -> Callable[[bytes, Any], None]:
         def judge(content: bytes, cohort: Any) -> None:
             lines = content.decode("utf-8-sig").split("\n")
             assert records(content, cohort, role) == sum(1 for line in lines if line.split())
+            agrees(peer, model=role == 1)(content, cohort)
 
         return judge
 
@@ -140,14 +144,16 @@ def annotations(folder: Path) -> Iterator[Target]:
         "voc results",
         of_words(RESULTS),
         read("m/comp4_det_test_dog.txt", "sound", "m", voc=True),
-        judge_lines(1),
+        judge_lines(1, peers.voc_results),
     )
-    yield Target("yolo", of_words(YOLO_LABELS), read("yolo/labels/a.txt", "yolo"), judge_lines(0))
+    run = read("yolo/labels/a.txt", "yolo")
+    judge = judge_lines(0, peers.yolo(scored=False))
+    yield Target("yolo", of_words(YOLO_LABELS), run, judge)
     yield Target("yolo names", of_words(YOLO_NAMES), read("yolo/data.yaml", "yolo"))
     yield from _binary(folder, read)
-    yield Target(
-        "yolo predictions", of_words(SCORED), read("run/a.txt", "yolo", "run"), judge_lines(1)
-    )
+    run = read("run/a.txt", "yolo", "run")
+    judge = judge_lines(1, peers.yolo(scored=True))
+    yield Target("yolo predictions", of_words(SCORED), run, judge)
 
 
 def _binary(folder: Path, read: Callable[..., Callable[..., Any]]) -> Iterator[Target]:

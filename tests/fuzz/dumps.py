@@ -15,9 +15,10 @@ import numpy as np
 import calipers as cal
 from annotation_cases import put
 from calipers.io.volumes.values import write_volume
-from fuzz import mutate
+from fuzz import mutate, peers
 from fuzz.annotations import is_lenient, of_json_text, of_words
-from fuzz.lists import judge, put_beside
+from fuzz.lists import put_beside
+from fuzz.peers import agrees, sound
 from fuzz.targets import Target
 
 REFERENCES = "image,class,x0,y0,x1,y1,width,height\na,polyp,10,20,30,40,100,80\n"
@@ -81,13 +82,19 @@ def dumps(folder: Path) -> Iterator[Target]:
 
         return run
 
+    def judge(content: bytes, cohort: Any) -> None:
+        sound(cohort)
+
     table = {"r.csv": REFERENCES}
     run = read("a.json", table, "r.csv", "a.json")
-    yield Target("ultralytics", of_json_text(ULTRALYTICS), run, judge)
+    judge_rows = agrees(peers.ultralytics, model=True)
+    yield Target("ultralytics", of_json_text(ULTRALYTICS), run, judge_rows)
     run = read("t.json", table, "r.csv", "t.json")
-    yield Target("torchvision", of_json_text(TORCHVISION), run, judge)
+    judge_rows = agrees(peers.torchvision, model=True)
+    yield Target("torchvision", of_json_text(TORCHVISION), run, judge_rows)
     run = read("d.json", table, "r.csv", "d.json")
-    yield Target("detectron2", of_json_text(DETECTRON2), run, judge)
+    judge_rows = agrees(peers.detectron2, model=True)
+    yield Target("detectron2", of_json_text(DETECTRON2), run, judge_rows)
     sidecar = {"refs/c.json": INSTANCES}
     run = read("refs/c.json", {}, "refs", format="nndetection")
     yield Target("nndetection", of_json_text(INSTANCES), run, judge)

@@ -12,7 +12,9 @@ from typing import Any
 import calipers as cal
 import list_cases as cases
 from annotation_cases import put
+from fuzz import peers
 from fuzz.annotations import is_lenient, of_json_text, of_words, sniff_some
+from fuzz.peers import agrees
 from fuzz.targets import Target
 
 NIH = (
@@ -44,14 +46,6 @@ def put_beside(folder: Path, others: dict[str, str], name: str) -> None:
             put(folder, {other: text})
 
 
-def judge(content: bytes, cohort: Any) -> None:
-    """Every record is used or set aside, and every object lies on an image."""
-    for account in cohort.intake.files:
-        assert account.read == account.used + sum(account.quarantined.values())
-    for table in (cohort.references, *cohort.models.values()):
-        assert int(table.offsets[-1]) == len(table)
-
-
 def lists(folder: Path) -> Iterator[Target]:
     """Readers of tables and JSON lists of data sets."""
 
@@ -69,30 +63,55 @@ def lists(folder: Path) -> Iterator[Target]:
         return run
 
     pairs = {
-        "vindr": (cases.VINDR_TEST, cases.VINDR_SUBMISSION),
-        "rsna": (cases.RSNA, cases.RSNA_SUBMISSION),
+        "vindr": (cases.VINDR_TEST, cases.VINDR_SUBMISSION, peers.vindr),
+        "rsna": (cases.RSNA, cases.RSNA_SUBMISSION, peers.rsna),
     }
-    for name, (references, submission) in pairs.items():
-        yield Target(name, of_words(references), read("r.csv", {}, "r.csv"), judge)
+    strings = {
+        "vindr": peers.submission("image_id", peers.vindr_box, 6),
+        "rsna": peers.submission("patientid", peers.rsna_box, 5),
+    }
+    for name, (references, submission, peer) in pairs.items():
+        run = read("r.csv", {}, "r.csv")
+        yield Target(name, of_words(references), run, agrees(peer))
         run = read("s.csv", {"r.csv": references}, "r.csv", "s.csv")
+        judge = agrees(strings[name], model=True)
         yield Target(f"{name} submission", of_words(submission), run, judge)
     sizes = {"o.csv": cases.OPENIMAGES, "g.csv": cases.OPENIMAGES_SIZES}
     run = read("o.csv", sizes, "o.csv", groups="g.csv")
-    yield Target("openimages", of_words(cases.OPENIMAGES), run, judge)
+    yield Target("openimages", of_words(cases.OPENIMAGES), run, agrees(peers.openimages))
     run = read("s.csv", sizes, "o.csv", "s.csv", groups="g.csv")
+    judge = agrees(peers.submission("imageid", peers.openimages_box, 6), model=True)
     yield Target("openimages submission", of_words(cases.OPENIMAGES_SUBMISSION), run, judge)
     for name, (path, text) in zip(("luna16", "luna16 excluded", "luna16 scans"), LUNA.items()):
+        damaged_file = "excluded" if "excluded" in name else "annotations"
+        peer = peers.luna16(cases.LUNA16, cases.LUNA16_EXCLUDED, damaged_file)
+        # The list of scans decides only whether findings are refused.
+        judge = _sound if name == "luna16 scans" else agrees(peer)
         yield Target(name, of_words(text), read(path, LUNA, "luna"), judge)
     run = read("c.csv", LUNA, "luna", "c.csv")
+    judge = agrees(peers.candidates, model=True)
     yield Target("luna16 candidates", of_words(cases.LUNA16_CANDIDATES), run, judge)
-    plain = {"deeplesion": cases.DEEPLESION, "siim": cases.SIIM, "nih": NIH, "lard": LARD}
-    for name, text in plain.items():
-        yield Target(name, of_words(text), read(f"{name}.csv", {}, f"{name}.csv"), judge)
+    plain = {
+        "deeplesion": (cases.DEEPLESION, peers.deeplesion),
+        "siim": (cases.SIIM, peers.siim),
+        "nih": (NIH, peers.nih),
+        "lard": (LARD, peers.lard),
+    }
+    for name, (text, peer) in plain.items():
+        run = read(f"{name}.csv", {}, f"{name}.csv")
+        yield Target(name, of_words(text), run, agrees(peer))
     node21 = {"n.csv": cases.NODE21}
-    yield Target("node21", of_words(cases.NODE21), read("n.csv", {}, "n.csv"), judge)
-    yield Target("jobs", of_json_text(cases.JOBS), read("j.json", node21, "n.csv", "j.json"), judge)
+    run = read("n.csv", {}, "n.csv")
+    yield Target("node21", of_words(cases.NODE21), run, agrees(peers.node21))
+    run = read("j.json", node21, "n.csv", "j.json")
+    yield Target("jobs", of_json_text(cases.JOBS), run, agrees(peers.jobs, model=True))
     numbered = {"n.csv": cases.NODE21.replace(".mha", "")}
     run = read("j.json", numbered, "n.csv", "j.json")
+    judge = agrees(peers.nodules, model=True)
     yield Target("nodules", of_json_text(cases.NODULES), run, judge)
     run = read("r.csv", {}, "r.csv", readers="majority")
-    yield Target("readers", of_words(READERS), run, judge)
+    yield Target("readers", of_words(READERS), run, _sound)
+
+
+def _sound(content: bytes, cohort: Any) -> None:
+    peers.sound(cohort)

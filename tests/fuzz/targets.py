@@ -13,6 +13,7 @@ import io
 import json
 import os
 import time
+import tomllib
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
@@ -29,8 +30,9 @@ from calipers.io.volumes.open import open_volume
 from calipers.io.volumes.values import write_volume
 from calipers.results.requirements import Requirements
 from calipers.sensitivity.multiverse import load_grid
-from fuzz import mutate
+from fuzz import mutate, peers
 from fuzz.mutate import Random
+from fuzz.volumes import same_voxels
 from random_cohorts import random_cohort
 from volume_cases import noise
 
@@ -184,42 +186,45 @@ def tables() -> Iterator[Target]:
         sound = _sound(folder, "sound.csv", BOXES.encode())
         return cal.read(sound, groups=_file(folder, "groups.csv", content))
 
-    def count_rows(content: bytes, cohort: Any) -> None:
-        _same_rows(content, cohort.references.boxes, cohort.n_images)
+    columns = "image_id class x0 y0 x1 y1"
+    same_boxes = peers.agrees(peers.table(columns))
 
-    def count_predictions(content: bytes, cohort: Any) -> None:
-        _same_rows(content, cohort.predictions("model").boxes, None)
+    def judge(content: bytes, cohort: Any) -> None:
+        same_boxes(content, cohort)
+        _same_images(content, cohort)
 
-    yield Target("csv references", damage(BOXES), references, count_rows)
-    yield Target("csv predictions", damage(SCORES), predictions, count_predictions)
-    yield Target("csv groups", damage("image_id,patient,age\na,p1,7\nb,p2,8\n"), groups)
+    yield Target("csv references", damage(BOXES), references, judge)
+    judge_scores = peers.agrees(peers.table(columns, "score"), model=True)
+    yield Target("csv predictions", damage(SCORES), predictions, judge_scores)
+    text = "image_id,patient,age\na,p1,7\nb,p2,8\n"
+    yield Target("csv groups", damage(text), groups, peers.groups)
 
 
-def _same_rows(content: bytes, boxes: Any, n_images: int | None) -> None:
-    """Compare with the rows that Python's own reader finds, if the header is still the old one."""
-    text = content.decode("utf-8-sig")
-    header = text.split("\n", 1)[0]
-    if not header.startswith("image_id,class,x0,y0,x1,y1") or '"' in header:
+def _same_images(content: bytes, cohort: Any) -> None:
+    """Compare images, patients and sizes, if the header is still the old one."""
+    try:
+        rows = list(peers.cells(content))
+        wanted = {}
+        for row in rows:
+            if row["image_id"]:
+                sides = tuple(peers.number(row[side]) for side in ("width", "height"))
+                wanted.setdefault(row["image_id"], set()).add((row["patient"], sides))
+    except Exception:
         return
-    rows = []
-    for row in csv.DictReader(io.StringIO(text)):
-        if any(str(cell).strip() for cell in row.values() if cell is not None):
-            rows.append(row)
-    assert len(boxes) == len(rows)
-    if n_images is not None:
-        assert n_images == len({row["image_id"] for row in rows})
-    wanted = sorted([float(row[name]) for name in ("x0", "y0", "x1", "y1")] for row in rows)
-    assert np.array_equal(sorted(boxes.tolist()), wanted)
+    sizes = list(map(tuple, cohort.images.size.tolist()))
+    patients = map(str, cohort.images.groups["patient"].tolist())
+    entries = zip(cohort.images.ids, patients, sizes)
+    assert wanted == {image: {(patient, size)} for image, patient, size in entries}
 
 
 def settings() -> Iterator[Target]:
     """Protocols, grids and requirements in TOML."""
-    loaders: dict[str, tuple[str, Callable[[str], Any]]] = {
-        "protocol": (PROTOCOL, Protocol.load),
-        "grid": (GRID, load_grid),
-        "requirements": (REQUIREMENTS, Requirements.load),
+    loaders: dict[str, tuple[str, Callable[[str], Any], Callable[[Any, Any], None]]] = {
+        "protocol": (PROTOCOL, Protocol.load, _same_protocol),
+        "grid": (GRID, load_grid, _same_grid),
+        "requirements": (REQUIREMENTS, Requirements.load, _same_requirements),
     }
-    for name, (text, load) in loaders.items():
+    for name, (text, load, same) in loaders.items():
 
         def damage(rng: Random, text: str = text) -> bytes:
             if rng.random() < 0.1:
@@ -229,7 +234,36 @@ def settings() -> Iterator[Target]:
         def run(content: bytes, folder: Path, load: Callable[[str], Any] = load) -> Any:
             return load(_file(folder, "a.toml", content))
 
-        yield Target(f"toml {name}", damage, run)
+        def judge(content: bytes, read: Any, same: Callable[[Any, Any], None] = same) -> None:
+            same(tomllib.loads(content.decode("utf-8-sig")), read)
+
+        yield Target(f"toml {name}", damage, run, judge)
+
+
+def _same_protocol(document: Any, protocol: Any) -> None:
+    """Compare what the document states; what it leaves out has a default."""
+    stated = {**document, **document.get("statistics", {})}
+    for name in ("name", "source", "seed", "cluster", "level", "replicates"):
+        assert stated.get(name, getattr(protocol, name)) == getattr(protocol, name)
+    matching = document.get("matching", {})
+    own = protocol.matching
+    assert matching.get("criterion", own.criterion) == own.criterion
+    assert matching.get("max_dets", np.inf) in (own.max_dets, np.inf)
+    names = [entry["name"] for entry in document["metric"]]
+    assert names == [metric.name for metric in protocol.metrics]
+
+
+def _same_grid(document: Any, read: Any) -> None:
+    # A file without choices means the usual ones.
+    assert document.get("grid", read[0]) == dict(read[0])
+
+
+def _same_requirements(document: Any, requirements: Any) -> None:
+    entries = document["requirement"]
+    assert len(entries) == len(requirements)
+    for entry, requirement in zip(entries, requirements):
+        for key, value in entry.items():
+            assert getattr(requirement, "label" if key == "class" else key) == value
 
 
 def documents() -> Iterator[Target]:
@@ -248,24 +282,28 @@ def documents() -> Iterator[Target]:
         sound = _sound(folder, "sound.json", references)
         return cal.read(sound, {"model": _file(folder, "predictions.json", content)})
 
-    def count(content: bytes, cohort: Any) -> None:
+    same_boxes = peers.agrees(peers.coco)
+
+    def judge(content: bytes, cohort: Any) -> None:
         document = json.loads(content.decode("utf-8-sig"))
         assert len(cohort.references) == len(document.get("annotations") or ())
-        assert cohort.n_images == len(document["images"])
+        assert {str(image["id"]) for image in document["images"]} == set(cohort.images.ids)
+        same_boxes(content, cohort)
 
-    def count_predictions(content: bytes, cohort: Any) -> None:
+    def judge_predictions(content: bytes, cohort: Any) -> None:
         document = json.loads(content.decode("utf-8-sig"))
         entries = document if isinstance(document, list) else document["annotations"]
         assert len(cohort.predictions("model")) == len(entries)
+        peers.agrees(peers.coco_results, model=True)(content, cohort)
 
     yield Target(
-        "coco references", lambda rng: mutate.of_json(rng, references), read_references, count
+        "coco references", lambda rng: mutate.of_json(rng, references), read_references, judge
     )
     yield Target(
         "coco predictions",
         lambda rng: mutate.of_json(rng, predictions),
         read_predictions,
-        count_predictions,
+        judge_predictions,
     )
 
 
@@ -296,18 +334,20 @@ def parquet(folder: Path) -> Iterator[Target]:
         return cal.read(_file(folder, "references.parquet", content))
 
     def judge(content: bytes, cohort: Any) -> None:
-        assert len(cohort.references) == pq.read_table(io.BytesIO(content)).num_rows
+        table = pq.read_table(io.BytesIO(content))
+        assert len(cohort.references) == table.num_rows
+        if {"image_id", "class", *numbers} <= set(table.column_names):
+            wanted = []
+            for row in table.to_pylist():
+                box = tuple(float(row[name]) for name in numbers[:4])
+                wanted.append((str(row["image_id"]), str(row["class"]), box, None))
+            peers.compare(peers.rows_of(cohort, cohort.references), wanted)
 
     yield Target("parquet", damage, run, judge)
 
 
 def volumes(folder: Path) -> Iterator[Target]:
     """Every format of volumes and pictures, damaged as bytes."""
-    peers: dict[str, Callable[[bytes], Any]] = {
-        ".npy": lambda content: np.load(io.BytesIO(content), allow_pickle=False),
-        ".png": _picture_of_pillow,
-        ".tif": _pages_of_tifffile,
-    }
     for suffix in (".npy", ".npz", ".png", ".tif", ".nii", ".nii.gz", ".nrrd", ".mha", ".dcm"):
         whole = _sound_volume(folder / f"sound{suffix}", suffix)
         if whole is None:
@@ -317,35 +357,13 @@ def volumes(folder: Path) -> Iterator[Target]:
             return mutate.of_bytes(rng, whole)
 
         def run(content: bytes, folder: Path, suffix: str = suffix) -> Any:
-            return open_volume(_file(folder, f"a{suffix}", content)).read()
+            volume = open_volume(_file(folder, f"a{suffix}", content))
+            return volume, volume.read()
 
-        def judge(content: bytes, array: Any, suffix: str = suffix) -> None:
-            try:
-                theirs = peers[suffix](content)
-            except Exception:
-                return
-            assert np.array_equal(np.squeeze(theirs), np.squeeze(array), equal_nan=True)
+        def judge(content: bytes, read: Any, suffix: str = suffix) -> None:
+            same_voxels(suffix, content, *read)
 
-        yield Target(f"volume {suffix}", damage, run, judge if suffix in peers else None)
-
-
-def _picture_of_pillow(content: bytes) -> Any:
-    from PIL import Image
-
-    with Image.open(io.BytesIO(content)) as image:
-        if image.mode != "L" or content[24] != 8:  # other bits are stretched, see `Coding`
-            raise ValueError
-        return np.asarray(image)
-
-
-def _pages_of_tifffile(content: bytes) -> Any:
-    import tifffile
-
-    with tifffile.TiffFile(io.BytesIO(content)) as file:
-        pages = [page.asarray() for page in file.pages]
-    if any(page.dtype.kind not in "uf" for page in pages):
-        raise ValueError
-    return np.stack(pages)
+        yield Target(f"volume {suffix}", damage, run, judge)
 
 
 def _sound_volume(path: Path, suffix: str) -> bytes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from calipers.errors import CalipersError, InputError
 from calipers.evaluation.protocol import Protocol
+from calipers.results.files import small_text
 from calipers.results.requirements import Requirements
 from calipers.results.toml import parse_toml
 from calipers.sensitivity.multiverse import load_grid
@@ -86,3 +88,17 @@ def test_what_people_write_is_read() -> None:
     document = parse_toml(text, "a.toml")
     assert document["a"]["b"]["c"] == 1
     assert document["d"]["e.f"]["g"]["h"] == [1, 2.5]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_file_that_has_nothing_to_read_yet_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a file of /proc such as kmsg, which says that it is a regular one."""
+    path = tmp_path / "a.toml"
+    os.mkfifo(path)
+    writer = os.open(path, os.O_RDWR)
+    monkeypatch.setattr(stat, "S_ISREG", lambda mode: True)
+    with pytest.raises(InputError, match="nothing to read yet"):
+        small_text(path, "a protocol", 1000)
+    os.close(writer)

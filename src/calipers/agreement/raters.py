@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from calipers.agreement.certainty import Resampling, rating_estimates
 from calipers.agreement.read import Scale
 from calipers.arguments import names_arguments
-from calipers.arrays import F64, I64
+from calipers.arrays import F64, I64, host_array
 from calipers.errors import UsageError, did_you_mean, shown
 from calipers.kernels.agreement import SCORES
 from calipers.results.estimate import Row
@@ -278,7 +278,7 @@ def agreement_scores(
     """
     cells = {"n00": n00, "n01": n01, "n10": n10, "n11": n11}
     try:
-        arrays = {name: np.asarray(count) for name, count in cells.items()}
+        arrays = {name: host_array(count) for name, count in cells.items()}
     except ValueError:
         raise UsageError(f"counts are numbers, got {shown(cells)}") from None
     if any(count.dtype.kind not in "iuf" for count in arrays.values()):

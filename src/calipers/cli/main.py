@@ -313,8 +313,9 @@ def _fail(kind: str, message: str, as_json: bool, code: int, **facts: object) ->
         except OSError:  # a full disk behind stdout: the exit code still tells
             _drop_stdout()
     else:
-        from calipers.show.terminal import printable
+        from calipers.show.terminal import clear_progress, printable
 
+        clear_progress()
         click.echo(f"error: {printable(message)}", err=True)
     return code
 

@@ -30,6 +30,7 @@ LABEL_MEANINGS = ("classes", "instances", "nonzero")
 MISSING_VOLUMES = ("error", "empty")
 ON_OFF = click.Choice(["on", "off"])
 OUTSIDE = click.Choice(["keep", "clip", "refuse"])
+MOST_JOBS = 4096  # more processes than any machine starts, and than C counts
 ENGINES = click.Choice(["local", "dask"])
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 SHARE_OR_BOUND = click.FloatRange(0, 1)
@@ -203,7 +204,9 @@ def jobs_option(
     help: str = "Number of threads; results do not depend on it.",
 ) -> Callable[[F], F]:
     """Declare --jobs."""
-    return click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help=help)
+    return click.option(
+        "--jobs", metavar="N", type=click.IntRange(1, MOST_JOBS), default=1, help=help
+    )
 
 
 def engine_option(function: F) -> F:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arguments import names_fields
+from calipers.arguments import names_fields, names_methods
 from calipers.arrays import F64, I64, Column, joined
 from calipers.data.masks import check_array
 from calipers.data.objects import Objects, Predictions, References, image_indices
@@ -256,6 +256,7 @@ class Cohort:
         return cohort_from_arrays(references, predictions, names, box_format, score_scale)
 
 
+@names_methods
 @dataclass(frozen=True, slots=True)
 class Images:
     """The images of a cohort and every column that describes an image."""
@@ -284,6 +285,7 @@ class Images:
 
     def take(self, images: I64) -> Images:
         """Return the images ``images``, in that order."""
+        images = image_indices(images, len(self))
         groups = {name: column[images] for name, column in self.groups.items()}
         ids = tuple(self.ids[i] for i in images.tolist())
         return Images(ids, self.size[images], self.spacing[images], groups)

@@ -15,9 +15,10 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import names_methods
 from calipers.arrays import F64, I32, I64, Column, Flags, joined_columns
 from calipers.data.masks import Masks, check_array, check_offsets, no_masks
-from calipers.errors import InputError, UsageError
+from calipers.errors import InputError, UsageError, shown
 from calipers.kernels import ragged
 
 SHAPES = ("masks", "points")  # columns that a table may lack
@@ -47,6 +48,7 @@ BoxFormat = Literal[
 BOX_FORMATS: tuple[str, ...] = get_args(BoxFormat)
 
 
+@names_methods
 @dataclass(frozen=True, slots=True)
 class Objects:
     """Objects on images; the rows ``offsets[i]:offsets[i+1]`` belong to image i.
@@ -123,6 +125,9 @@ class Objects:
 
     def span(self, start: int, stop: int) -> Self:
         """Return the objects of the images ``start:stop`` without copying."""
+        if not 0 <= start <= stop <= self.n_images:
+            n = self.n_images
+            raise UsageError(f"images from 0 to {n}, in this order, not {start!r} to {stop!r}")
         first, last = int(self.offsets[start]), int(self.offsets[stop])
         return self.rows(slice(first, last), self.offsets[start : stop + 1] - first)
 
@@ -138,6 +143,9 @@ class Objects:
 
     def keep(self, mask: Flags) -> Self:
         """Return the objects for which ``mask`` is true; the images stay."""
+        if np.shape(mask) != (len(self),):
+            shape = np.shape(mask)
+            raise UsageError(f"one flag per object: {len(self)} are needed, got shape {shape}")
         rows = np.flatnonzero(mask)
         # Rows ascend, so the first of every image is found among them.
         return self.rows(rows, np.searchsorted(rows, self.offsets))
@@ -148,7 +156,9 @@ class Objects:
 
         Facts that some of the tables lack are left out.
         """
-        if not parts:
+        if not all(isinstance(part, cls) for part in parts):
+            raise UsageError(f"parts is a list of tables {cls.__name__}, not {shown(parts)}")
+        if len(parts) == 0:
             raise UsageError("at least one table is needed to put tables one below the other")
         if len({part.dimensions for part in parts}) > 1:
             raise UsageError("2D and 3D objects cannot be in one table")

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import I64
+from calipers.arrays import I64, host_array
 from calipers.errors import InputError, UsageError, did_you_mean
 
 Connectivity = Literal["full", "edges", "faces"]
@@ -96,7 +96,13 @@ def _levels(thresholds: Any, *, on_scale: bool) -> tuple[float, ...]:
 
 def as_map(array: Any, file: str, where: str = "") -> NDArray[Any]:
     """Return an array of finite real numbers, of any shape; anything else is an `InputError`."""
-    values = np.asarray(array)
+    try:
+        values = host_array(array)
+    except ValueError as error:
+        expected = "an array of numbers"
+        raise InputError(
+            expected, rule="type", file=file, location=where, value=str(error)
+        ) from None
     if values.dtype.kind not in KINDS:
         hint = "maps are arrays of real numbers"
         raise InputError(

@@ -79,6 +79,7 @@ class Evidence(Protocol):
 
 E = TypeVar("E", bound=Evidence)
 E_co = TypeVar("E_co", bound=Evidence, covariant=True)
+E_contra = TypeVar("E_contra", bound=Evidence, contravariant=True)
 
 
 class Recipe(Protocol[E_co]):
@@ -126,8 +127,8 @@ class Facts:
     bounds: tuple[float, float] = (0.0, 1.0)
     # one per name, where they differ within a family: a gain ends at 1, a count does not
     bounds_of_names: tuple[tuple[float, float], ...] = ()
-    # what a share is of: there is no more to learn from than these
-    trials: Literal["images", "references", "predictions"] = "references"
+    # what a share is of: there is no more to learn from than these; "own": see `OwnTrials`
+    trials: Literal["images", "references", "predictions", "own"] = "references"
     counts_events: bool = False  # a value without upper bound is a number of events ...
     per_image: bool = True  # ... per image, or in all
     # names of means over thresholds and of graded scores: few units in error do not make their
@@ -220,6 +221,14 @@ class Metric(Protocol[E]):
         Units without which there is no value (those with references, for most metrics); units in
         which something could go wrong; units in which something did.
         """
+        ...
+
+
+class OwnTrials(Protocol[E_contra]):
+    """A metric whose numbers are shares of different things, or of none of those it counts."""
+
+    def trials(self, evidence: E_contra) -> I64:
+        """Return (1 + n_classes, n_names): how many things every number is a share of."""
         ...
 
 

@@ -90,9 +90,19 @@ def small_text(path: Path | str, what: str, most: int) -> str:
             raise InputError(
                 f"at most {most} bytes", rule="too-large", file=file, value=status.st_size
             )
-        with open(path, "rb") as stream:
-            # A file of /proc has no size but content, and a file may grow while it is read.
-            return stream.read(most).decode("utf-8-sig")
+        # A file of /proc has no size but content, and a file may grow while it is read; some of
+        # /proc would also keep the reader waiting for more.
+        with open(path, "rb", buffering=0, opener=_without_waiting) as stream:
+            pieces = []
+            left = most
+            while piece := stream.read(left):
+                pieces.append(piece)
+                left -= len(piece)
+            if piece is None:
+                raise InputError(
+                    "a readable file", rule="not-readable", file=file, value="nothing to read yet"
+                )
+            return b"".join(pieces).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             "text in UTF-8", rule="encoding", file=file, location=f"byte {error.start}"
@@ -104,6 +114,11 @@ def small_text(path: Path | str, what: str, most: int) -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError("a readable file", rule="not-readable", file=file, value=reason) from None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    # Not every system has the flag.
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def small_json(path: Path | str, what: str, most: int) -> Any:

@@ -275,6 +275,8 @@ class BagMean:
         The value of a bag on which nothing is wrong; None where more is not better.
     reasons
         Why a number is undefined on every bag, one of `results.REASONS` each.
+    graded
+        Whether the values of bags lie anywhere between the bounds, or are 0 or 1.
     """
 
     def __init__(
@@ -284,6 +286,8 @@ class BagMean:
         bounds: tuple[float, float],
         best: float | None,
         reasons: Sequence[str],
+        *,
+        graded: bool = True,
     ) -> None:
         self.best, self.why = best, tuple(reasons)
         self.facts = Facts(
@@ -291,6 +295,9 @@ class BagMean:
             names=tuple(names),
             ids=tuple(ids),
             bounds=bounds,
+            # The places of a bag are no trials of their own: the next bag is another one.
+            trials="own",
+            graded=frozenset(names) if graded else frozenset(),
             higher_is_better=best is not None,
             per_class=False,
         )
@@ -322,6 +329,10 @@ class BagMean:
         references = w @ np.where(is_defined, evidence.references, 0)
         predictions = w @ np.where(is_defined, evidence.predictions, 0)
         return np.stack([images, references, predictions], axis=1)[None].astype(np.int64)
+
+    def trials(self, evidence: BagValues) -> I64:
+        """Return (1, M): bags with a value."""
+        return np.asarray((~np.isnan(evidence.values)).sum(axis=0)[None], np.int64)
 
     def support(self, evidence: BagValues, unit: I64, n_units: int) -> I64:
         """Return (1, M, 3): units with a value, twice, and those with a bag that is not at its
@@ -506,7 +517,14 @@ def _measure_rows(
         # The mean over models is resampled with them, as a further column.
         table = np.concatenate([values[name], values[name].mean(axis=1, keepdims=True)], axis=1)
         reasons = ["no_references"] * len(names)
-        metric = BagMean(names, [_measure_id(name)] * len(names), (0.0, 1.0), 1.0, reasons)
+        metric = BagMean(
+            names,
+            [_measure_id(name)] * len(names),
+            (0.0, 1.0),
+            1.0,
+            reasons,
+            graded=name != "accuracy",
+        )
         cases.append((cast("Metric[Any]", metric), BagValues.of(table, here.truth, n_called)))
     rows = []
     for name, estimates_of in zip(
@@ -610,7 +628,14 @@ class BagAuroc:
     """
 
     def __init__(self, names: Sequence[str], evidence: CaseScores) -> None:
-        self.facts = Facts(id="stability.AUC@1", names=tuple(names), per_class=False, swap=False)
+        self.facts = Facts(
+            id="stability.AUC@1",
+            names=tuple(names),
+            per_class=False,
+            swap=False,
+            trials="own",
+            graded=frozenset(names),
+        )
         # The order of bags does not depend on weights: ranked once for all replicates.
         self._ranks = [
             CaseRanks.of(score, evidence.positive, -np.inf) for score in evidence.scores.T
@@ -636,9 +661,14 @@ class BagAuroc:
         rows = [[n, n_positive, n]] * n_models + [[n, n_positive, n * n_models]]
         return np.array([rows], np.int64)
 
+    def trials(self, evidence: CaseScores) -> I64:
+        """Return (1, K + 1): bags of the rarer kind."""
+        n_rarer = min(int(evidence.positive.sum()), int((~evidence.positive).sum()))
+        return np.full((1, len(self.facts.names)), n_rarer, np.int64)
+
     def support(self, evidence: CaseScores, unit: I64, n_units: int) -> I64:
-        """Return (1, K + 1, 3): the rarer kind of units, all units, those with a bag in a wrong
-        order.
+        """Return (1, K + 1, 3): the rarer kind of units, twice, and units with a bag in a wrong
+        order, of which no more than these are counted.
         """
         positive, score = evidence.positive[:, None], evidence.scores
         # A bag is in a wrong order if it does not score strictly on its side of the other kind:
@@ -652,7 +682,7 @@ class BagAuroc:
         )
         n_wrong = units_with(wrong, unit, n_units)
         n_rarer = np.broadcast_to(rarer, n_wrong.shape)
-        return np.stack([n_rarer, np.full_like(n_wrong, n_units), n_wrong], axis=1)[None]
+        return np.stack([n_rarer, n_rarer, np.minimum(n_wrong, n_rarer)], axis=1)[None]
 
 
 def group_text(value: float | str) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from calipers.arrays import F64
 from calipers.engine.work import in_order
 from calipers.errors import UsageError
-from calipers.metrics.base import Facts, Metric
+from calipers.metrics.base import Facts, Metric, OwnTrials
 from calipers.results.estimate import Estimate, PopulatedMean
 from calipers.statistics import intervals as making
 from calipers.statistics import spread
@@ -234,8 +234,9 @@ def _columns(
     n_rows = value.shape[0] if metric.facts.per_class else 1
     counts = metric.counts(evidence, np.ones(evidence.n_images, np.int64)).tolist()
     reasons = metric.reasons(evidence) if np.isnan(value).any() else {}
-    support, without, errors = None, None, None
+    support, trials, without, errors = None, [], None, None
     if sample is not None:
+        trials = _trials(case, counts)
         support = metric.support(evidence, units.outer_code, units.number)
         if certainty.method in WITH_JACKKNIFE:
             without = _jackknife_values(case, units, n_rows)
@@ -253,7 +254,7 @@ def _columns(
         if sample is None or support is None:
             yield column, lambda row, interval: interval
             continue
-        supports = _supports(case, k, value[:n_rows, k], (counts, support), units)
+        supports = _supports(case, k, value[:n_rows, k], (counts, trials, support), units)
         classes = None
         if metric.facts.names[k] in metric.facts.class_means and len(value) > 1:
             numbers = np.array([counts[row][k][REFERENCES] for row in range(len(value))])
@@ -283,18 +284,18 @@ def _columns(
 
 
 def _supports(
-    case: Case, k: int, value: F64, tables: tuple[Any, NDArray[np.int64]], units: Units
+    case: Case, k: int, value: F64, tables: tuple[Any, Any, NDArray[np.int64]], units: Units
 ) -> list[Support]:
     """Return what every row of the k-th name rests on.
 
-    ``tables`` has the objects and the units behind it, as `Metric.counts` and `Metric.support`
-    return them.
+    ``tables`` has the objects, the trials and the units behind it, as `Metric.counts`, `_trials`
+    and `Metric.support` return them.
     """
-    facts, (counts, support) = case[0].facts, tables
+    facts, (counts, trials, support) = case[0].facts, tables
     supports = []
     for row, number in enumerate(value.tolist()):
         n_positive, n_tried, n_error = support[row, k].tolist()
-        n_trials, event, size = float(counts[row][k][TRIALS[facts.trials]]), None, 1.0
+        n_trials, event, size = trials[row][k], None, 1.0
         if facts.bounds_of(k)[1] == np.inf and facts.counts_events:
             # A rate is per image, a count of all images.
             n_images = counts[row][k][IMAGES]
@@ -320,6 +321,16 @@ def _supports(
             )
         )
     return supports
+
+
+def _trials(case: Case, counts: list[Any]) -> list[list[float]]:
+    """Return (rows, names) the numbers of images or objects that shares are of."""
+    metric, evidence = case
+    if metric.facts.trials == "own":
+        own = cast("OwnTrials[Any]", metric).trials(evidence)
+        return list(np.asarray(own, np.float64).tolist())
+    numbers = np.asarray(counts, np.float64)[:, :, TRIALS[metric.facts.trials]]
+    return list(numbers.tolist())
 
 
 @dataclass(frozen=True, slots=True)

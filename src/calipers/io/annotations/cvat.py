@@ -49,7 +49,7 @@ ELLIPSE = ("cx", "cy", "rx", "ry")
 PAINTED = ("left", "top", "width", "height")
 MOST_FRAMES = 1_000_000  # eleven hours of video: more is a wrong number in the file
 WHOLE = re.compile(r"[0-9]{1,15}")
-STEP = re.compile(r"step\s*=\s*(\d{1,7})$")
+STEP = re.compile(r"step\s*=\s*(\d{1,7})", re.ASCII)
 # What an image may hold beside objects.
 NO_OBJECTS = ("attribute", "tag")
 
@@ -138,7 +138,17 @@ class _ImageList:
             if sides.child("width") is not None:
                 width = image_side(sides.number_of("width"), self.file.file, location, "width")
                 height = image_side(sides.number_of("height"), self.file.file, location, "height")
-            step = STEP.search(holder.text_of("frame_filter"))
+            chosen_frames = holder.text_of("frame_filter")
+            step = STEP.fullmatch(chosen_frames)
+            if chosen_frames and step is None:
+                raise InputError(
+                    "a frame_filter such as step=2",
+                    rule="type",
+                    file=self.file.file,
+                    location=location,
+                    field="frame_filter",
+                    value=chosen_frames,
+                )
             numbers = range(
                 self.whole(holder, "start_frame", 0),
                 MOST_FRAMES * MOST_FRAMES,
@@ -180,9 +190,13 @@ class _ImageList:
                 'images 1.1"',
             )
         for shape in track.children:
-            if shape.tag in NO_OBJECTS or shape.attributes.get("outside", "0") == "1":
+            outside = shape.attributes.get("outside", "0")
+            if shape.tag in NO_OBJECTS or outside == "1":
                 continue
             place = RecordPlace(f"line {shape.line}", shape.shortened())
+            if outside != "0":
+                self.rows.reject(place, "type", "0 or 1 in outside", outside, field="outside")
+                continue
             text = shape.attributes.get("frame", "")
             number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
             image = self.frames.get(number, -1)
@@ -248,9 +262,8 @@ class _ImageList:
             return None
         x0, y0, x1, y1 = corners
         box = (x0, y0, x1, y1)
-        angle = as_number(element.attributes.get("rotation", "0"))
+        angle = self.angle(element, place)
         if angle is None:
-            self.rows.reject(place, "type", "a number in rotation", element.attributes["rotation"])
             return None
         if not angle:
             return box, None
@@ -258,24 +271,35 @@ class _ImageList:
         return bounding_box([ring]), [ring]
 
     def ellipse(self, element: Element, place: RecordPlace) -> tuple[Box, Polygons | None] | None:
-        numbers = self.numbers(element, place, ELLIPSE)
-        if numbers is None:
+        numbers, angle = self.numbers(element, place, ELLIPSE), self.angle(element, place)
+        if numbers is None or angle is None:
             return None
         x, y, rx, ry = numbers
-        return ellipse_box((x, y), (rx, ry), element.number("rotation") or 0.0), None
+        if min(rx, ry) < 0:
+            expected = "radii that are not negative"
+            self.rows.reject(place, "neg-size", expected, [rx, ry], field="rx")
+            return None
+        return ellipse_box((x, y), (rx, ry), angle), None
+
+    def angle(self, element: Element, place: RecordPlace) -> float | None:
+        """Return by how many degrees a shape is turned; None if it is a broken record."""
+        text = element.attributes.get("rotation", "0")
+        angle = as_number(text)
+        if angle is None or not math.isfinite(angle):
+            self.rows.reject(place, "type", "a number in rotation", text, field="rotation")
+            return None
+        return angle
 
     def polygon(self, element: Element, place: RecordPlace) -> tuple[Box, Polygons | None] | None:
         points = element.attributes.get("points", "")
         ring: list[float] = []
         for pair in points.split(";"):
-            texts = pair.split(",")
-            for text in texts:
-                number = as_number(text)
-                if len(texts) == 2 and number is not None and math.isfinite(number):
-                    ring.append(number)
-            if len(texts) != 2 or len(ring) % 2:
+            numbers = [as_number(text) for text in pair.split(",")]
+            point = [number for number in numbers if number is not None and math.isfinite(number)]
+            if len(numbers) != 2 or len(point) != 2:
                 self.rows.reject(place, "polygon", "points as x,y;x,y;...", pair, field="points")
                 return None
+            ring += point
         return bounding_box([ring]), [ring]
 
     def mask(

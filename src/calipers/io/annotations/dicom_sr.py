@@ -93,7 +93,7 @@ class DicomReportReader(Reader):
     ) -> Mapping[str, ObjectPart]:
         """Read regions with their scores."""
         rows = AnnotationList(file, options)
-        names = ImageNames(index)
+        names = ImageNames(index, file.file)
         for report in _reports(file, rows):
             for region in report.regions(rows, scored=True):
                 rows.add(

@@ -69,12 +69,12 @@ class UltralyticsReader(Reader):
         """Read every file as the boxes of one image."""
         from calipers.io.coco.walk import read_value
 
-        rows, names = AnnotationList(file, options), ImageNames(index)
+        rows, names = AnnotationList(file, options), ImageNames(index, file.file)
         for source in image_files(file, SUFFIX):
             records = read_value(source.file)
             if not isinstance(records, list):
                 raise InputError("a list of boxes", rule="format", file=source.file.file)
-            image = names.find(source.key)
+            image = names.only(source.key, source.name)
             for k, record in enumerate(records):
                 place = RecordPlace(f"{source.name}/{k}", str(record)[:2000])
                 box, score = _named_box(record), _number(record, "confidence")
@@ -115,11 +115,11 @@ class TorchvisionReader(Reader):
         self, file: InputFile, index: ReferenceIndex, options: Options
     ) -> Mapping[str, ObjectPart]:
         """Read the boxes of every image."""
-        rows, names = AnnotationList(file, options), ImageNames(index)
+        rows, names = AnnotationList(file, options), ImageNames(index, file.file)
         if isinstance(file, InputFolder):
             rows.further_files += file.ending(ARCHIVE)
         for name, place, columns in _images(file):
-            image = names.find(name)
+            image = names.only(name, place)
             for k, (box, label, score) in enumerate(_zipped(columns, place)):
                 where = RecordPlace(f"{place}/{k}", f"{box} {label} {score}")
                 if len(box) != 4 or not all(map(is_number, (*box, score))):
@@ -154,10 +154,10 @@ class Detectron2Reader(Reader):
         self, file: InputFile, index: ReferenceIndex, options: Options
     ) -> Mapping[str, ObjectPart]:
         """Read the instances of all images."""
-        from calipers.io.coco.masks import RunLengths, segmentation_of
+        from calipers.io.coco.masks import Odd, RunLengths, segmentation_of
         from calipers.io.coco.walk import read_value
 
-        rows, names = AnnotationList(file, options), ImageNames(index)
+        rows, names = AnnotationList(file, options), ImageNames(index, file.file)
         document = read_value(file)
         for k, entry in enumerate(document if isinstance(document, list) else [document]):
             records = entry.get("instances") if isinstance(entry, dict) else None
@@ -165,7 +165,7 @@ class Detectron2Reader(Reader):
             if not isinstance(records, list) or not isinstance(key, str | int):
                 expected = "an object with image_id and a list of instances"
                 raise InputError(expected, rule="format", file=file.file, location=f"/{k}")
-            image = names.find(str(key))
+            image = names.only(str(key), f"/{k}")
             for n, record in enumerate(records):
                 place = RecordPlace(f"/{k}/instances/{n}", str(record)[:2000])
                 score, label = _number(record, "score"), _number(record, "category_id")
@@ -175,7 +175,16 @@ class Detectron2Reader(Reader):
                     expected = "bbox with four numbers, category_id and score"
                     rows.reject(place, "box-shape", expected, str(record)[:80])
                     continue
+                own_key = record.get("image_id", key)
+                if str(own_key) != str(key):
+                    expected = f"instances of the image {key!r}, in whose list they are"
+                    rows.reject(place, "image-conflict", expected, own_key, field="image_id")
+                    continue
                 mask = segmentation_of(record.get("segmentation"))
+                if isinstance(mask, Odd) and options.masks != "ignore":
+                    field = "segmentation"
+                    rows.reject(place, mask.rule, mask.expected, mask.value, field=field)
+                    continue
                 rows.add(
                     image,
                     int(label),
@@ -183,7 +192,7 @@ class Detectron2Reader(Reader):
                     place,
                     image_name=str(key),
                     score=score,
-                    rings=mask if isinstance(mask, RunLengths) else None,
+                    rings=mask if isinstance(mask, RunLengths | list) else None,
                 )
         return {"": rows.predictions(index, _contiguous(index), box_format="xywh")}
 
@@ -213,6 +222,8 @@ def _known(label: Any, index: ReferenceIndex) -> Key:
     if isinstance(label, str):
         return label
     if not is_number(label):
+        return str(label)
+    if label != int(label):
         return str(label)
     number = int(label)
     # References without numbers have classes in order, which numbers from 0 count.

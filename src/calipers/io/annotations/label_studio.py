@@ -68,6 +68,7 @@ LABELS = (
     "bitmasklabels",
     "labels",
 )
+SHAPE_LABELS = LABELS[:-1]  # of regions that have a place in the image
 RECTANGLE, POLYGON, ELLIPSE, BRUSH = "rectangle", "polygon", "ellipse", "brush"
 BITMASK = "data:image/png;base64,"
 # Regions without extent.
@@ -116,7 +117,7 @@ class LabelStudioReader(Reader):
     ) -> Mapping[str, ObjectPart]:
         """Read the predictions of all tasks."""
         rows = AnnotationList(file, options)
-        names = ImageNames(index)
+        names = ImageNames(index, file.file)
         for task in _tasks(file):
             predictions = task.predictions()
             if len(predictions) > 1:
@@ -128,7 +129,7 @@ class LabelStudioReader(Reader):
                     value=f"{len(predictions)} predictions of {task.name}",
                     hint="export the predictions of one model version",
                 )
-            task.enter(rows, names.find(task.name), predictions, scored=True)
+            task.enter(rows, names.only(task.name, task.pointer), predictions, scored=True)
         if not rows.entries and not rows.problems:
             raise InputError(
                 "predictions of tasks, which have scores", rule="score-missing", file=file.file
@@ -201,7 +202,10 @@ class _Task:
         key = "annotations" if "annotations" in self.task else "completions"
         entries = []
         for pointer, entry in self._entries(key):
-            if not entry.get("was_cancelled"):
+            is_cancelled = entry.get("was_cancelled")
+            if is_cancelled not in (None, False, True):
+                raise self._error("true or false", f"{pointer}/was_cancelled")
+            if not is_cancelled:
                 entries.append((pointer, entry))
         return entries
 
@@ -280,6 +284,9 @@ class _Task:
                 hint="--lenient sets such regions aside",
             )
             return None
+        if not kind and any(name in value for name in SHAPE_LABELS):
+            rows.reject(place, "box-shape", "the numbers of a shape", value, field="value")
+            return None
         labels = _labels(value)
         # Choices and texts about the whole image have no place in it; and a shape without label is
         # followed by one with the same id and a label.
@@ -319,11 +326,17 @@ class _Task:
                 rows.reject(place, "type", "a number in percent", value.get(name), field=name)
                 return None
             numbers.append(float(value[name]) * side / 100.0)
-        angle = value.get("rotation") or 0.0
+        angle = value.get("rotation")
+        if angle is None:
+            angle = 0.0
         if not is_number(angle):
             rows.reject(place, "type", "an angle", angle, field="rotation")
             return None
         x, y, w, h = numbers
+        if kind == ELLIPSE and min(w, h) < 0:
+            expected = "radii that are not negative"
+            rows.reject(place, "neg-size", expected, [w, h], field="radiusX")
+            return None
         if kind == ELLIPSE:
             return ellipse_box((x, y), (w, h), float(angle)), None
         box = (x, y, x + w, y + h)

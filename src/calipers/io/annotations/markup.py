@@ -42,6 +42,13 @@ class Element:
         """Return the first child of that name."""
         return next((child for child in self.children if child.tag == tag), None)
 
+    def repeated(self, *tags: str) -> str | None:
+        """Return the first of these names that several children have: only one would be read."""
+        for tag in tags:
+            if sum(1 for child in self.children if child.tag == tag) > 1:
+                return tag
+        return None
+
     def every(self, tag: str) -> Iterator[Element]:
         """Yield the children of that name."""
         return (child for child in self.children if child.tag == tag)

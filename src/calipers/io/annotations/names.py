@@ -74,6 +74,9 @@ def _without_blank_end(lines: list[str]) -> list[str]:
 
 
 def _from_yaml(file: InputFile, lines: list[str]) -> dict[int, str] | None:
+    keys = [line for line in lines if KEY.match(line)]
+    if len(keys) > 1:
+        raise _broken(file, 0, "one key names", "dup-key")
     for number, line in enumerate(lines, 1):
         match = KEY.match(line)
         if match is None:
@@ -103,7 +106,9 @@ def _flow_list(file: InputFile, text: str, number: int) -> dict[int, str]:
         names[len(names)] = _plain(match[1])
         at = match.end()
         if match[2] == "]":
-            break
+            _check_end(file, text, at, number)
+            return names
+    _check_end(file, text, text.index("]", at) + 1, number)
     return names
 
 
@@ -118,7 +123,15 @@ def _flow_map(file: InputFile, text: str, number: int) -> dict[int, str]:
         names[int(match[1])] = _plain(match[2])
         at = match.end()
         if match[3] == "}":
+            _check_end(file, text, at, number)
             return names
+
+
+def _check_end(file: InputFile, text: str, at: int, number: int) -> None:
+    """Raise if something stands on the line behind the bracket that closes a list of names."""
+    rest = COMMENT.sub("", text[at:].split("\n", 1)[0]).strip()
+    if rest:
+        raise _broken(file, number, "nothing behind the list of names")
 
 
 def _block(file: InputFile, lines: list[str], first: int) -> dict[int, str]:
@@ -133,7 +146,7 @@ def _block(file: InputFile, lines: list[str], first: int) -> dict[int, str]:
             key, name = len(names), text[2:]
         elif numbered and line[:1] in (" ", "\t"):
             key, name = int(numbered[1].strip("'\"")), numbered[2] or ""
-        elif line[:1] in (" ", "\t"):
+        elif line[:1] in (" ", "\t", "-"):
             raise _broken(file, number, "a name behind a dash, or behind its number and a colon")
         else:
             break

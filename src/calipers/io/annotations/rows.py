@@ -386,10 +386,14 @@ class ImageNames:
     """The images of the references by all names that a file of predictions may use for them.
 
     A name is tried as it is, then without its suffix, then without its folders, then without both;
-    on each step names that several images share name none of them.
+    on each step names that several images share name none of them. Two names of one file that
+    would both be the same image are an error: they may well be images of two patients.
     """
 
-    def __init__(self, index: ReferenceIndex) -> None:
+    def __init__(self, index: ReferenceIndex, file: str) -> None:
+        self.file = file
+        self.names_in_use: dict[int, str] = {}
+        self.described: set[int] = set()  # images that `only` was asked for
         self.steps: list[dict[str, int]] = []
         file_names = index.image_list.groups.get("file_name")
         for shorten in _SHORTENERS:
@@ -407,8 +411,39 @@ class ImageNames:
         for shorten, names in zip(_SHORTENERS, self.steps):
             image = names.get(shorten(name))
             if image is not None:
-                return image
-        return -1
+                break
+        else:
+            return -1
+        if image < 0:
+            return image
+        # With or without suffix it is the same name; in another folder it is another one.
+        stem = without_suffix(name)
+        if self.names_in_use.setdefault(image, stem) != stem:
+            raise InputError(
+                "one name of each image of the references",
+                rule="dup-file-name",
+                file=self.file,
+                value=[self.names_in_use[image], stem],
+                hint="name images as the references do, with their folders",
+            )
+        return image
+
+    def only(self, name: str, location: str) -> int:
+        """Return the number of an image that the file describes in one place; raise if this is the
+        second one.
+        """
+        image = self.find(name)
+        if image in self.described:
+            raise InputError(
+                "every image once",
+                rule="dup-image",
+                file=self.file,
+                location=location,
+                value=name,
+            )
+        if image >= 0:
+            self.described.add(image)
+        return image
 
 
 def _as_it_is(name: str) -> str:

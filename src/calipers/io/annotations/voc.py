@@ -11,6 +11,7 @@ ignored: they may be matched and are never counted.
 
 from __future__ import annotations
 
+from calipers.errors import InputError
 from calipers.io.annotations.markup import Element, read_children, root_name
 from calipers.io.annotations.rows import (
     AnnotatedImage,
@@ -29,6 +30,7 @@ SUFFIX = ".xml"
 FOLDER = "Annotations"  # of the XML files in a VOC data set
 SIDES = ("xmin", "ymin", "xmax", "ymax")
 INCLUSIVE = "xyxy-inclusive"
+ONCE = ("filename", "size")  # children of the root of which there is one
 
 
 class VocReader(Reader):
@@ -81,6 +83,7 @@ class _Document:
         self.source, self.file, self.rows, self.image = source, source.file, rows, image
         self.file_name = ""
         self.width = self.height = float("nan")
+        self.tags: set[str] = set()  # of the children of the root so far
 
     def read(self) -> AnnotatedImage:
         """Enter the objects, and return the image."""
@@ -92,6 +95,9 @@ class _Document:
 
     def take(self, element: Element) -> None:
         """Take a child of the root."""
+        if element.tag in ONCE and element.tag in self.tags:
+            raise self.repeated(element, element.tag)
+        self.tags.add(element.tag)
         if element.tag == "filename":
             self.file_name = element.text
         elif element.tag == "size":
@@ -100,6 +106,9 @@ class _Document:
             self.take_object(element)
 
     def take_size(self, element: Element) -> None:
+        tag = element.repeated("width", "height")
+        if tag is not None:
+            raise self.repeated(element, tag)
         sides = {name: element.number_of(name) for name in ("width", "height")}
         # Tools that do not know the size write zeros.
         if set(sides.values()) == {0.0}:
@@ -114,11 +123,17 @@ class _Document:
             location = f"{self.source.name}:{element.line}"
         place = RecordPlace(location, element.shortened())
         rows = self.rows
+        bounds = element.child("bndbox")
+        tag = element.repeated("name", "bndbox", "difficult")
+        if tag is None and bounds is not None:
+            tag = bounds.repeated(*SIDES)
+        if tag is not None:
+            rows.reject(place, "dup-key", f"one <{tag}> in an object", field=tag)
+            return
         label = element.text_of("name")
         if not label:
             rows.reject(place, "class-missing", "a class in <name>", field="name")
             return
-        bounds = element.child("bndbox")
         if bounds is None:
             rows.reject(place, "box-shape", "a box in <bndbox>", field="bndbox")
             return
@@ -136,3 +151,13 @@ class _Document:
         x0, y0, x1, y1 = box
         ignore = flag in ("1", "true")
         rows.add(self.image, label, (x0, y0, x1, y1), place, ignore=ignore)
+
+    def repeated(self, element: Element, tag: str) -> InputError:
+        """Return the error of an element that stands twice where only one would be read."""
+        return InputError(
+            f"one <{tag}>",
+            rule="dup-key",
+            file=self.file.file,
+            location=f"line {element.line}",
+            field=tag,
+        )

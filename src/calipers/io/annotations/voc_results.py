@@ -63,10 +63,19 @@ class VocResultsReader(Reader):
     ) -> Mapping[str, ObjectPart]:
         """Read the lines of all classes."""
         rows = AnnotationList(file, options)
-        images = ImageNames(index)
+        images = ImageNames(index, file.file)
         n_files = 0
+        class_names: dict[str, str] = {}
         for name, class_name, source in _class_files(file):
             n_files += 1
+            # comp3 and comp4 are results of two competitions, not two halves of one.
+            if class_names.setdefault(class_name, name) != name:
+                raise InputError(
+                    "one file of each class",
+                    rule="dup-file-name",
+                    file=file.file,
+                    value=[class_names[class_name], name],
+                )
             for number, words in numbered_lines(source):
                 place = RecordPlace(f"{name}:{number}" if name else f"{number}", " ".join(words))
                 _enter(rows, class_name, words, images, place)

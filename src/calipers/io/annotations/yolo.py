@@ -108,7 +108,17 @@ class YoloReader(Reader):
         names_of_labels, folders = _without_predictions(file, _label_files(file))
         for folder in folders:
             rows.notes.append(f"{folder} holds predictions, with scores, and is left out")
-        label_files = {_image_of(name, LABELS): name for name in names_of_labels}
+        label_files: dict[str, str] = {}
+        for name in names_of_labels:
+            key = _image_of(name, LABELS)
+            if key in label_files:
+                raise InputError(
+                    "one file of labels of each image",
+                    rule="dup-file-name",
+                    file=file.file,
+                    value=[label_files[key], name],
+                )
+            label_files[key] = name
         keys = list(label_files)
         bare_keys = [key for key in pictures.files if key not in label_files]
         if bare_keys:
@@ -119,10 +129,10 @@ class YoloReader(Reader):
         lines = _LineReader(rows, options)
         n_scored = 0
         for k, image in enumerate(images):
-            name = label_files.get(image.key)
-            if name is None:
+            label_file = label_files.get(image.key)
+            if label_file is None:
                 continue
-            for record in lines.of(file, name):
+            for record in lines.of(file, label_file):
                 if record.score is None:
                     lines.add(record, k, (image.width, image.height))
                 else:
@@ -155,12 +165,12 @@ class YoloReader(Reader):
         assert isinstance(file, InputFolder)
         rows = AnnotationList(file, options)
         labels = _classes_of_references(file, index, rows)
-        images = ImageNames(index)
+        images = ImageNames(index, file.file)
         lines = _LineReader(rows, options)
         n_bare = 0
         for name in _label_files(file):
             key = _image_of(name, LABELS)
-            image = images.find(key)
+            image = images.only(key, name)
             width, height = index.size[image, :2].tolist() if image >= 0 else (NAN, NAN)
             for record in lines.of(file, name):
                 if record.score is None:

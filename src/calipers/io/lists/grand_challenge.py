@@ -68,15 +68,17 @@ class GrandChallengeReader(Reader):
         from calipers.io.coco.walk import read_value
 
         rows = AnnotationList(file, options)
-        boxes = _Boxes(rows, ImageNames(index), index.classes)
+        boxes = _Boxes(rows, ImageNames(index, file.file), index.classes)
         folder = file if isinstance(file, InputFolder) else None
         if folder is not None and LIST not in folder.files:
             for name, image in _named_images(folder).items():
+                boxes.names.only(image, name)
                 boxes.enter(read_value(folder.open(name)), name, image)
         else:
             value = read_value(file if folder is None else folder.open(LIST))
             if isinstance(value, list):
                 for pointer, image, document in _documents(file, value, folder):
+                    boxes.names.only(image, pointer)
                     boxes.enter(document, pointer, image)
             else:
                 boxes.enter(value, "", None)
@@ -199,7 +201,12 @@ class _Boxes:
             expected = f"a name, one of the classes {', '.join(self.classes[:8])}"
             self.rows.reject(place, "class-missing", expected, box.get("name"), field="name")
             return
-        image_name = f"{corners[0][2]:g}" if image is None else image
+        slice_number = corners[0][2]
+        if image is None and slice_number != int(slice_number):
+            expected = "corners whose third number is that of an image: 0, 1, 2, ..."
+            self.rows.reject(place, "box-shape", expected, slice_number, field="corners")
+            return
+        image_name = str(int(slice_number)) if image is None else image
         xs, ys = [point[0] for point in corners], [point[1] for point in corners]
         corners_of_box: Box = (float(min(xs)), float(min(ys)), float(max(xs)), float(max(ys)))
         self.rows.add(

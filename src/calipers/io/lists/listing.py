@@ -215,8 +215,15 @@ def expand_strings(
     columns: dict[str, list[str]] = {name: [] for name in (image, *names)}
     places: list[str] = []
     problems = list(table.problems)
+    keys: set[str] = set()
     for row, (key, cell) in enumerate(zip(texts(table, image), texts(table, strings))):
         words = cell.split()
+        if key in keys:
+            expected = "one row of each image, with all of its boxes"
+            problem = table.problem(row, image, "dup-image", expected, key)
+            problems.append(replace(problem, origin=problem.location))
+            continue
+        keys.add(key)
         if len(words) % len(names):
             hint = f"a box is {len(names)} words: {example}"
             expected = f"boxes of {len(names)} words each"

@@ -122,6 +122,11 @@ def references_from(table: FileTable, options: Options) -> ReferenceFile:
     image_rows = np.flatnonzero(~rows.is_class & has_image)
     image, ids = codes([rows.image[row] for row in image_rows.tolist()])
     if not ids:
+        # Rows that are broken say more than that none is left.
+        problems = list(table.problems)
+        for row in sorted(rows.problems):
+            problems += rows.problems[row]
+        table.refuse(problems)
         raise InputError(
             "at least one image", rule="no-images", file=table.file, value="only a header"
         )
@@ -209,6 +214,7 @@ def add_groups(
     for name in names:
         if name not in lengths:
             groups[words.get(name, name)] = _column(match, name)
+    _check_same_groups(images, match, groups, words)
     size = _fill_unknown(images.size, match, [columns.get(name) for name in SIZES])
     spacings = [columns.get(name, columns.get("spacing")) for name in SPACINGS]
     spacing = _fill_unknown(images.spacing, match, spacings)
@@ -435,7 +441,12 @@ def _image_columns(
         if name == READER_FACT:
             cells = texts(table, column)
         values = cells if isinstance(cells, np.ndarray) else text_column(cells)
-        if not bool((values[image_rows] == values[first[image]]).all()):
+        differs = np.flatnonzero(~_equal(values[image_rows], values[first[image]]))
+        if len(differs) and name in IMAGE_LEVEL:
+            row = int(image_rows[differs[0]])
+            expected = f"one {name} per image, as in its first row"
+            raise table.error(row, column, "group-conflict", expected, values[row])
+        if len(differs):
             facts[name] = values
         elif name == UNIT:
             groups[GROUP_UNIT] = values[first]
@@ -512,6 +523,14 @@ def _measures(
     return measures
 
 
+def _equal(first: Column, second: Column) -> Flags:
+    """Return where cells are equal; empty cells of numbers are."""
+    same = np.asarray(first == second)
+    if first.dtype.kind == "f":
+        same |= np.isnan(first) & np.isnan(second)
+    return same
+
+
 def _same(first: F64, second: F64) -> Flags:
     return np.asarray((first == second) | (np.isnan(first) & np.isnan(second)))
 
@@ -579,6 +598,25 @@ def _column(match: _Match, name: str) -> Column:
     # An array of numbers has no empty cell, so a column with holes becomes text.
     cells_as_text = [*texts(match.table, name), ""]  # row -1 is the empty cell
     return text_column([cells_as_text[row] for row in match.rows.tolist()])
+
+
+def _check_same_groups(
+    images: ImageList,
+    match: _Match,
+    groups: Mapping[str, Column],
+    words: Mapping[str, str],
+) -> None:
+    """Raise if the references state another patient or centre of an image than the table does."""
+    for name, word in words.items():
+        column = images.groups.get(word)
+        if column is None:
+            continue
+        for k, (own, other) in enumerate(zip(column.tolist(), groups[word].tolist())):
+            row = int(match.rows[k])
+            if row >= 0 and str(own) not in ("", str(other)):
+                expected = f"the {word} that the references state, {own!r}"
+                hint = "remove the column from the table, or from the references"
+                raise match.table.error(row, name, "group-conflict", expected, other, hint)
 
 
 def _fill_unknown(lengths: F64, match: _Match, columns: list[str | None]) -> F64:

@@ -424,7 +424,7 @@ class _Paired:
         from calipers.io.annotations.rows import ImageNames
         from calipers.io.volumes.open import stem_of
 
-        names = ImageNames(index)
+        names = ImageNames(index, file.file)
         # Ids may be names of volumes, whose suffixes are not those of pictures.
         stems = {stem_of(key) or key: k for k, key in enumerate(index.image_list.ids)}
         images = {name: stems.get(name, names.find(name)) for name in volumes}

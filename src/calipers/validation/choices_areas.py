@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the interval of areas was chosen: candidates, compared on simulated images of two kinds.
+
+AUROC, AUPR and the best F1 of a ranking, and F1 and the geometric mean at a threshold, look at
+images of two kinds: those on which an alarm is wanted, and the others. Where all is in order, or
+nearly, an interval counts images as trials (`statistics.few_errors`). Which ones, and when:
+
+``of_kind``
+    the images and units of one kind: of the rarer one for AUROC and the geometric mean, which rest
+    on both, of those with a wanted alarm for the others; else all images and units, which was the
+    rule so far;
+``graded``
+    few errors keep the t interval except on the bound, as for other graded scores: one image in a
+    wrong order costs an area much less than one of its images;
+``fewer``
+    units in error are those of the kind that has fewer of them: one image that is missed puts all
+    images above it in a wrong order, and still is one error; else those of both kinds.
+
+How the choice is made, written before it was measured, for rankings and for thresholds apart: of
+the candidates with the fewest cells that are covered in less than .90, or one cell more, the one
+with the most cells inside is taken, then the one with the least median width.
+
+The first round chose "images of the kind, graded", for both; but where some images are missed
+altogether AUROC was still covered in .818 of the cases and the geometric mean in .708, because one
+missed image makes many units count as in error. So ``fewer`` was added for a second round, on
+designs and seeds of its own, with the same rule. The designs of `CONFIRMING`, with scores of
+another distribution and seeds of their own, are measured once, afterwards, and choose nothing.
+
+``python -m calipers.validation.choices_areas`` prints both.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calipers.arrays import F64, Flags
+from calipers.monitors.metrics import (
+    AlarmRanking,
+    AtThreshold,
+    Board,
+    Decisions,
+    LabelledAlarms,
+    n_marked,
+)
+from calipers.statistics.estimates import Certainty, replicates
+from calipers.statistics.intervals import Support, intervals
+from calipers.statistics.weights import Units
+from calipers.validation.cells import LOWEST, CoverageCell, Effort, Tally
+
+RANKINGS, AT_THRESHOLD = ("AUROC", "AUPR", "best-F1"), ("F1", "g-mean")
+NAMES = RANKINGS + AT_THRESHOLD
+OF_BOTH_KINDS = ("AUROC", "g-mean")
+THRESHOLD = 2.0
+
+
+@dataclass(frozen=True)
+class AreaDesign:
+    """Images of patients; some of those on which an alarm is wanted look like all others."""
+
+    name: str
+    units: int
+    images: int  # of a unit
+    prevalence: float  # share of the images
+    shift: float  # of their scores, in standard deviations
+    blind: float = 0.0  # share of them that are not shifted
+    alike: float = 0.0  # standard deviation between units
+    skewed: bool = False
+
+
+@dataclass(frozen=True)
+class AreaRule:
+    """A candidate."""
+
+    name: str
+    of_kind: bool
+    graded: bool
+    fewer: bool = False
+
+
+CANDIDATES = (
+    AreaRule("all images (so far)", of_kind=False, graded=False),
+    AreaRule("images of the kind", of_kind=True, graded=False),
+    AreaRule("all images, graded", of_kind=False, graded=True),
+    AreaRule("images of the kind, graded", of_kind=True, graded=True),
+)
+OF_SECOND = (
+    CANDIDATES[0],
+    CANDIDATES[1],
+    CANDIDATES[3],
+    AreaRule("images of the kind, fewer errors", of_kind=True, graded=False, fewer=True),
+)
+CHOOSING = (
+    AreaDesign("100 images, 8 % wanted", 100, 1, 0.08, 4.5),
+    AreaDesign("100 images, 15 % wanted, blind spots", 100, 1, 0.15, 6.0, blind=0.06),
+    AreaDesign("60 images, half wanted", 60, 1, 0.5, 4.0),
+    AreaDesign("250 images, 10 % wanted, blind spots", 250, 1, 0.1, 5.0, blind=0.04),
+    AreaDesign("250 images, 80 % wanted", 250, 1, 0.8, 3.5),
+    AreaDesign("20 patients x 5, 30 % wanted", 20, 5, 0.3, 4.5, alike=0.7),
+    AreaDesign("30 patients x 8, 7 % wanted, blind spots", 30, 8, 0.07, 6.0, blind=0.05, alike=0.5),
+    AreaDesign("40 patients x 3, 20 % wanted", 40, 3, 0.2, 3.0, alike=0.5),
+)
+SECOND = (
+    AreaDesign("120 images, 10 % wanted", 120, 1, 0.1, 4.0),
+    AreaDesign("90 images, 20 % wanted, blind spots", 90, 1, 0.2, 6.0, blind=0.05),
+    AreaDesign("70 images, 40 % wanted", 70, 1, 0.4, 3.2),
+    AreaDesign("300 images, 8 % wanted, blind spots", 300, 1, 0.08, 5.5, blind=0.05),
+    AreaDesign("200 images, 75 % wanted, blind spots", 200, 1, 0.75, 5.0, blind=0.02),
+    AreaDesign("25 patients x 4, 35 % wanted", 25, 4, 0.35, 4.0, alike=0.6),
+    AreaDesign("35 patients x 6, 9 % wanted, blind spots", 35, 6, 0.09, 6.0, blind=0.06, alike=0.4),
+    AreaDesign("45 patients x 2, 25 % wanted", 45, 2, 0.25, 2.7, alike=0.4),
+)
+CONFIRMING = (
+    AreaDesign("140 images, 10 % wanted, skewed", 140, 1, 0.1, 5.5, skewed=True),
+    AreaDesign("80 images, 25 % wanted, blind, skewed", 80, 1, 0.25, 7.0, 0.05, skewed=True),
+    AreaDesign("15 patients x 8, 15 % wanted, skewed", 15, 8, 0.15, 5.0, 0.03, 0.5, skewed=True),
+    AreaDesign("50 patients x 4, 60 % wanted, skewed", 50, 4, 0.6, 4.5, 0.02, 0.3, skewed=True),
+)
+ROUNDS = {
+    "first": (CHOOSING, CANDIDATES, 310_000),
+    "second": (SECOND, OF_SECOND, 330_000),
+    "confirming": (CONFIRMING, OF_SECOND, 320_000),
+}
+
+
+def compare(design: AreaDesign, rules: Sequence[AreaRule], effort: Effort) -> list[CoverageCell]:
+    """Return a cell per candidate, as its family, and number."""
+    rng = np.random.default_rng([effort.seed, design.units, design.images])
+    large = AreaImages.of(design, rng, effort.large(design.units * design.images))
+    truth = dict(zip(NAMES, large.values().tolist()))
+    tallies: dict[tuple[str, str], Tally] = {}
+    for rule in rules:
+        for name, value in truth.items():
+            tallies[rule.name, name] = Tally(value)
+    for _ in range(effort.extra):
+        values = dict(zip(NAMES, AreaImages.of(design, rng).values().tolist()))
+        for (_, name), tally in tallies.items():
+            tally.add_value(values[name])
+    units = Units.of("patient", np.repeat(np.arange(design.units), design.images), 0)
+    for _ in range(effort.simulations):
+        images = AreaImages.of(design, rng)
+        theta, sample = images.values(), images.replicates(units, effort.replicates)
+        for rule in rules:
+            support = [images.support(rule, name, units) for name in NAMES]
+            stated = intervals(theta, sample, support, few_form=not rule.graded)
+            for name, value, interval in zip(NAMES, theta.tolist(), stated):
+                tallies[rule.name, name].add(value, interval.low, interval.high)
+    return [tally.cell(*key, design.name, units) for key, tally in tallies.items()]
+
+
+@dataclass(frozen=True)
+class AreaImages:
+    """One data set: alarm scores, and on which images an alarm is wanted."""
+
+    alarm: F64
+    positive: Flags
+
+    @classmethod
+    def of(cls, design: AreaDesign, rng: np.random.Generator, times: int = 1) -> AreaImages:
+        """Draw a data set of a design, or many in one."""
+        n_units = design.units * times
+        n = n_units * design.images
+        positive = rng.random(n) < design.prevalence
+        visible = positive & (rng.random(n) >= design.blind)
+        noise = rng.gamma(2.0, 0.7, n) - 1.4 if design.skewed else rng.normal(size=n)
+        between = np.repeat(rng.normal(0.0, design.alike, n_units), design.images)
+        return cls(noise + between + design.shift * visible, positive)
+
+    @property
+    def cases(self) -> list[tuple[Any, Any]]:
+        """The metrics with their evidence."""
+        nothing = np.zeros(len(self.alarm))
+        rejected = self.alarm >= THRESHOLD
+        decisions = Decisions(rejected, self.positive, nothing, nothing, nothing, nothing)
+        ranked = LabelledAlarms(Board(self.alarm), self.positive[None])
+        return [(AlarmRanking(RANKINGS, 1), ranked), (AtThreshold(AT_THRESHOLD), decisions)]
+
+    def values(self) -> F64:
+        """Return the numbers of `NAMES`."""
+        plain = np.ones((1, len(self.alarm)), np.int64)
+        tables = [metric.value(evidence, plain)[0, 0] for metric, evidence in self.cases]
+        return np.concatenate(tables)
+
+    def replicates(self, units: Units, number: int) -> F64:
+        """Return (number, names)."""
+        tables = replicates(self.cases, units, Certainty(replicates=number))
+        return np.concatenate([table[:, 0] for table in tables], axis=1)
+
+    def support(self, rule: AreaRule, name: str, units: Units) -> Support:
+        """Return what an interval rests on according to a candidate."""
+        positive, unit, n_units = self.positive, units.code, units.number
+        kinds = [positive, ~positive] if name in OF_BOTH_KINDS else [positive]
+        n_of_kind = min(n_marked(kind, unit, n_units) for kind in kinds)
+        images = min(int(kind.sum()) for kind in kinds)
+        rarer = min(n_marked(positive, unit, n_units), n_marked(~positive, unit, n_units))
+        wrong = self._wrong(name)
+        n_wrong = n_marked(wrong, unit, n_units)
+        if not rule.of_kind:
+            return Support(n_units, rarer, n_units, n_wrong, n_trials=int(positive.sum()))
+        if rule.fewer:
+            n_wrong = min(n_marked(wrong & kind, unit, n_units) for kind in (positive, ~positive))
+        return Support(n_units, rarer, n_of_kind, min(n_wrong, n_of_kind), n_trials=images)
+
+    def _wrong(self, name: str) -> Flags:
+        """Return the images that are in a wrong order, or on the wrong side of the threshold."""
+        alarm, positive = self.alarm, self.positive
+        if name in AT_THRESHOLD:
+            return np.asarray((alarm >= THRESHOLD) != positive)
+        highest = alarm[~positive].max(initial=-np.inf)
+        lowest = alarm[positive].min(initial=np.inf)
+        return np.asarray(np.where(positive, alarm <= highest, alarm >= lowest), np.bool_)
+
+
+def summary(
+    cells: Sequence[CoverageCell], rules: Sequence[AreaRule], names: Sequence[str]
+) -> list[tuple[Any, ...]]:
+    """Return per candidate: cells below .90, cells inside, median width, lowest coverage, name."""
+    rows = []
+    for rule in rules:
+        members = [cell for cell in cells if cell.family == rule.name and cell.metric in names]
+        below = sum(cell.coverage < LOWEST for cell in members)
+        inside = sum(cell.inside for cell in members)
+        width = float(np.median([cell.width for cell in members]))
+        lowest = min(cell.coverage for cell in members)
+        rows.append((below, inside, width, lowest, len(members), rule.name))
+    return rows
+
+
+def chosen(cells: Sequence[CoverageCell], rules: Sequence[AreaRule], names: Sequence[str]) -> str:
+    """Return the name of the candidate that the rule above chooses."""
+    rows = summary(cells, rules, names)
+    fewest = min(row[0] for row in rows)
+    admitted = [row for row in rows if row[0] <= fewest + 1]
+    return str(min(admitted, key=lambda row: (-row[1], row[2]))[-1])
+
+
+if __name__ == "__main__":
+    for part in sys.argv[1:] or ROUNDS:
+        designs, candidates, seed = ROUNDS[part]
+        of_part: list[CoverageCell] = []
+        for one in designs:
+            of_part += compare(one, candidates, Effort(400, 300, 600, seed))
+        sys.stdout.write("".join(f"{cell}\n" for cell in of_part if not cell.inside))
+        for names in (RANKINGS, AT_THRESHOLD):
+            for below, inside, width, lowest, n, rule_name in summary(of_part, candidates, names):
+                sys.stdout.write(
+                    f"{part}, {names[0]}: {rule_name:<34} {inside} of {n} inside, {below} below "
+                    f".90, lowest {lowest:.3f}, median width {width:.3f}\n"
+                )
+            if part != "confirming":
+                sys.stdout.write(f"chosen: {chosen(of_part, candidates, names)}\n")
+        sys.stdout.flush()
