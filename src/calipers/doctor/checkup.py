@@ -111,6 +111,7 @@ def check_files(
     if not predictions and sniff(fspath(references)).role == "predictions":
         return check_submission(references, **reading)
     inputs = Inputs(references, predictions, groups, reading, progress=progress)
+    _CheckupSteps(inputs).advance("reading", 0)
     try:
         opened, symptoms, inputs = _open(inputs)
     except InputError as error:
