@@ -117,3 +117,47 @@ def test_quiet_and_pipes_have_no_progress(clock, capsys):
         clock[0] += 60
         progress(1, 2)
     assert capsys.readouterr().err == ""
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """What is shown on a terminal, without one: name of the step, how much is done, of how much."""
+    seen = []
+    monkeypatch.setattr(
+        Narrator, "_show", lambda self, name, done, total, elapsed: seen.append((name, done, total))
+    )
+    return seen
+
+
+def assert_counted(steps, name, total=None):
+    counts = [(done, of) for step, done, of in steps if step == name]
+    assert counts
+    assert counts == sorted(counts)
+    assert total is None or counts[-1] == (total, total)
+
+
+def test_agreement_counts_its_replicates(calipers, steps, tmp_path):
+    rows = [f"{k // 2},{'useful' if k % 3 else 'not useful'},0.{k % 10}" for k in range(30)]
+    table = tmp_path / "ratings.csv"
+    table.write_text("\n".join(["patient,rating,box-iou", *rows]), encoding="utf-8")
+    assert calipers("agreement", table, "--thresholds", 0.5, "--replicates", 200).code == 0
+    assert_counted(steps, "resampling", 200)
+
+
+def test_mixed_counts_its_replicates(calipers, steps, tmp_path):
+    rows = [f"{k % 6},{k // 2},0.{(7 * k) % 10},{'ab'[k % 2]}" for k in range(60)]
+    table = tmp_path / "table.csv"
+    table.write_text("\n".join(["centre,patient,iou,kind", *rows]), encoding="utf-8")
+    words = ("--formula", "iou ~ kind", "--groups", "centre,patient", "--bootstrap", 10)
+    assert calipers("mixed", table, *words).code == 0
+    assert_counted(steps, "bootstrap", 10)
+    assert_counted(steps, "bootstrap, part 2", 10)
+
+
+def test_the_doctor_says_what_it_reads(calipers, steps, files):
+    assert calipers("doctor", files.references, f"ours={files.ours}").code == 0
+    assert [name for name, _, _ in steps][:2] == ["reading", "reading ours"]
+    assert steps[-1][0] == "trying commands"
+    amounts = [done for _, done, _ in steps]
+    assert amounts == sorted(amounts)
+    assert amounts[-1] < steps[-1][2]

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -298,6 +298,15 @@ def test_many_kills(
         assert result_hash(output) == whole
 
 
+@pytest.fixture
+def usual_interrupts() -> Iterator[None]:
+    """Ctrl-C as in a terminal: a shell starts programs in the background without it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("usual_interrupts")
 def test_an_interruption_says_how_to_go_on(
     calipers: Callable[..., Any], samples: Path, whole: str, tmp_path: Path, monkeypatch: Any
 ) -> None:

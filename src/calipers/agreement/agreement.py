@@ -43,6 +43,7 @@ from calipers.show.words import (
     plural,
     share_in_words,
 )
+from calipers.statistics.estimates import Progress
 from calipers.statistics.intervals import check_level, check_replicates
 from calipers.statistics.weights import Units
 
@@ -171,6 +172,7 @@ def agreement(
     level: float = 0.95,
     replicates: int = 2000,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> Agreement:
     """Compare what criteria accept with what raters call useful, and raters with each other.
 
@@ -197,6 +199,8 @@ def agreement(
         Set rows without a rating or with broken cells aside and count them.
     level, replicates, seed
         Of the intervals.
+    progress
+        Called with (replicates done, replicates in all) of each resampling.
 
     Notes
     -----
@@ -236,7 +240,8 @@ def agreement(
     )
     table = read_ratings(ratings, choices, lenient=lenient)
     # One resampling for everything, so that all scores see the same replicates.
-    how = Resampling(Units.of(table.unit, table.units, len(table)), replicates, seed, level)
+    units = Units.of(table.unit, table.units, len(table))
+    how = Resampling(units, replicates, seed, level, progress)
     decisions = decisions_of(table, thresholds)
     rows, comparisons, flags = _criteria(table, decisions, how)
     if table.repeated:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from calipers.arrays import F64, I64
 from calipers.results.estimate import Estimate
-from calipers.statistics.estimates import Column, column_estimates
+from calipers.statistics.estimates import Column, Progress, column_estimates
 from calipers.statistics.intervals import NAN, Interval, Support, none
 from calipers.statistics.weights import Units, bootstrap
 
@@ -31,14 +31,20 @@ class Resampling:
     replicates: int
     seed: int
     level: float
+    progress: Progress | None = None  # called with (replicates done, replicates in all)
 
     def blocks(self) -> Iterator[NDArray[Any]]:
-        """Yield blocks (at most 64, n) of bootstrap weights."""
-        return bootstrap(self.units, self.replicates, self.seed)
+        """Yield blocks (at most 64, n) of bootstrap weights; one that was used is done."""
+        n_done = 0
+        for block in bootstrap(self.units, self.replicates, self.seed):
+            yield block
+            n_done += len(block)
+            if self.progress is not None:
+                self.progress(n_done, self.replicates)
 
     def part(self, rows: I64) -> Resampling:
         """Return the resampling of some rows; their units are the ones that occur in them."""
-        return Resampling(self.units.take(rows), self.replicates, self.seed, self.level)
+        return replace(self, units=self.units.take(rows))
 
     def units_with(self, rows: NDArray[np.bool_]) -> I64:
         """Return (C,) how many units hold one of the rows that each column of ``rows`` (n, C)

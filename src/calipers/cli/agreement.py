@@ -133,6 +133,7 @@ def agreement(files: tuple[str, ...], **options: Any) -> None:
         level=options["level"],
         replicates=options["replicates"],
         seed=options["seed"],
+        progress=narrator.steps("resampling"),
     )
     for line in result.ratings.understood:
         narrator.say(line)

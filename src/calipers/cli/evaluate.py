@@ -310,9 +310,23 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
     if options["repair"] is not None:
         inputs = [references, *files.values()]
         check_file(options["repair"], force=options["force"], inputs=inputs)
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     if options["format_"] is None and are_volumes(references, files):
-        return _inspect_volumes(Inputs(references, files, reading.pop("groups"), reading), options)
-    checkup = check_files(references, files, reading.pop("groups"), **reading)
+        step = narrator.steps("references", *files)
+        return _inspect_volumes(
+            Inputs(
+                references,
+                files,
+                reading.pop("groups"),
+                reading,
+                progress=lambda name, n_done, n_all: step(n_done, n_all),
+            ),
+            options,
+        )
+    checkup = check_files(
+        references, files, reading.pop("groups"), progress=narrator.whole(), **reading
+    )
+    narrator.doing("")
     if options["as_json"]:
         document = {
             "schema": "calipers.inspect/1",

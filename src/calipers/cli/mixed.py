@@ -139,9 +139,9 @@ def mixed(source: str, predictions: tuple[str, ...], **options: Any) -> None:
     if options["output"] is not None:
         check_file(options["output"], force=options["force"], inputs=inputs)
     if predictions:
-        document, show = _of_references(source, predictions, options)
+        document, show = _of_references(source, predictions, options, narrator)
     else:
-        document, show = _of_table(source, options)
+        document, show = _of_table(source, options, narrator)
     narrator.warn(document["warnings"])
     text = json.dumps(document, allow_nan=False)
     if options["output"]:
@@ -154,7 +154,9 @@ def mixed(source: str, predictions: tuple[str, ...], **options: Any) -> None:
         show()
 
 
-def _of_table(source: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+def _of_table(
+    source: str, options: dict[str, Any], narrator: Narrator
+) -> tuple[dict[str, Any], Any]:
     """Return the document of one fit on a table, and what prints it."""
     from calipers.io.tables.table import open_table
     from calipers.regression.logistic import logistic_model
@@ -185,6 +187,7 @@ def _of_table(source: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any
     else:
         # Only a linear model has these; a logistic one has standard errors by cluster.
         linear = {key: options[key] for key in ("reml", "crossed", "bootstrap", "seed")}
+        linear["progress"] = narrator.steps("bootstrap")
         fit = mixed_model(table, options["formula"], names, **settings, **linear)
     facts = {
         "file": table.file,
@@ -202,7 +205,7 @@ def _of_table(source: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any
 
 
 def _of_references(
-    source: str, predictions: tuple[str, ...], options: dict[str, Any]
+    source: str, predictions: tuple[str, ...], options: dict[str, Any], narrator: Narrator
 ) -> tuple[dict[str, Any], Any]:
     """Return the document of three fits per model, and what prints it."""
     from calipers.evaluation.collect import with_areas
@@ -237,6 +240,7 @@ def _of_references(
             view=protocol.matching,
             cuts=cuts,
             levels=_levels(options["levels"]),
+            progress=narrator.steps("bootstrap"),
             **settings,
         )
         for model in cohort.models

@@ -12,7 +12,8 @@ Without references a file of predictions is examined alone (`check_submission`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import fspath
 from pathlib import Path
@@ -95,9 +96,12 @@ def check_files(
     references: PathName,
     predictions: Mapping[str, PathName],
     groups: PathName | None = None,
+    *,
+    progress: Callable[[str, int, int], None] | None = None,
     **reading: Any,
 ) -> Checkup:
-    """Examine files; ``reading`` are keywords of `calipers.read`.
+    """Examine files; ``reading`` are keywords of `calipers.read`, and ``progress`` is called with
+    (name of the step, work done, work in all).
 
     Raises
     ------
@@ -106,7 +110,8 @@ def check_files(
     """
     if not predictions and sniff(fspath(references)).role == "predictions":
         return check_submission(references, **reading)
-    inputs = Inputs(references, predictions, groups, reading)
+    inputs = Inputs(references, predictions, groups, reading, progress=progress)
+    _CheckupSteps(inputs).advance("reading", 0)
     try:
         opened, symptoms, inputs = _open(inputs)
     except InputError as error:
@@ -125,7 +130,7 @@ def check_files(
     if folder is None:
         return checkup
     # The command is for the split that was predicted, and what is said about it comes first.
-    rest = check_files(folder, predictions, groups, **reading)
+    rest = check_files(folder, predictions, groups, progress=progress, **reading)
     splits = [symptom for symptom in checkup.findings if symptom.code == OTHER_SPLITS]
     return replace(rest, findings=tuple(unexplained([*splits, *rest.findings])))
 
@@ -247,6 +252,33 @@ def _fitting_format(opened: OpenReferences) -> str | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
+class _CheckupSteps:
+    """How far a checkup is, by the bytes of its files: they are read, predictions are examined, and
+    commands are tried on all of them.
+    """
+
+    def __init__(self, inputs: Inputs) -> None:
+        self.progress = inputs.progress
+        self.references = _bytes_of(inputs.references)
+        self.predictions = {name: _bytes_of(path) for name, path in inputs.predictions.items()}
+        self.total = 2 * self.references + 3 * sum(self.predictions.values())
+        self.n_done = 0
+
+    def advance(self, name: str, n_bytes: int) -> None:
+        """Say that so much more is done, and what comes next."""
+        self.n_done = min(self.n_done + n_bytes, self.total - 1)  # the last step has no end here
+        if self.progress is not None:
+            self.progress(name, self.n_done, self.total)
+
+
+def _bytes_of(path: PathName) -> int:
+    """Return the size of a file; folders count as small ones."""
+    try:
+        return max(1, os.stat(path).st_size)
+    except (OSError, ValueError):  # its reader says what is wrong with it
+        return 1
+
+
 def _pixels(path: PathName, part: ObjectPart) -> Symptom | None:
     """Return the finding on predictions that are pixels in a format of fractions, if most are."""
     beyond = [problem for problem in part.problems if problem.rule == "not-normalised"]
@@ -266,6 +298,8 @@ def _pixels(path: PathName, part: ObjectPart) -> Symptom | None:
 
 def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Inputs) -> Checkup:
     images, options = opened.file.images, inputs.options
+    steps = _CheckupSteps(inputs)
+    steps.advance("reading", steps.references)
     inputs = replace(inputs, preset=reader_of(opened.file.format).preset)
     broken, _ = broken_records(opened.file.part, images, "references", options)
     findings = [*symptoms, *broken]
@@ -275,6 +309,7 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
     failed = False
     models = list(inputs.predictions)
     for name, path in inputs.predictions.items():
+        steps.advance(f"reading {name}", 0)
         own_options = options.of_predictions().of_model(name, models)
         try:
             parts = _read_parts(name, path, opened.index, own_options)
@@ -303,6 +338,7 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
                 pending.append((file, model, kind, _Reread(part)))
             else:
                 unusable.append(_unusable_file(file, model, kind, part, symptoms_of_part))
+        steps.advance("reading", steps.predictions[name])
     refused = bool(failed or symptoms or broken)
     assembled = assemble((opened.input_file, opened.file), pending, opened.groups, options)
     assembled = _with_files(assembled, unusable)
@@ -323,9 +359,11 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
         # Boxes of which it is known that they are wrong, and not exactly how.
         failed |= any(symptom.level == "error" and symptom.remedy is None for symptom in own)
         plans[name].add(model, part, case, own)
+        steps.advance(f"examining {name}", steps.predictions[name])
     findings = unexplained(findings)
     if failed or not cases:
         return Checkup(assembled, tuple(findings), (), refused)
+    steps.advance("trying commands", 0)
     commands, repaired = commands_of(inputs, list(plans.values()))
     if not commands and refused:
         commands = lenient_commands(inputs)

@@ -11,7 +11,7 @@ returns lines of the command line and the rewritten predictions.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import fspath
@@ -69,6 +69,8 @@ class Inputs:
     groups: PathName | None
     reading: Mapping[str, Any]
     preset: str = ""  # by which references of this format are judged
+    # called with (name of the step, work done, work in all)
+    progress: Callable[[str, int, int], None] | None = field(default=None, compare=False)
 
     @cached_property
     def options(self) -> Options:

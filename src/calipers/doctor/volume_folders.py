@@ -200,11 +200,11 @@ def check_volumes(inputs: Inputs) -> VolumeCheckup:
         return _check_alone(inputs)
     inputs = _with_predicted_labels(inputs)
     reading = inputs.reading
-    labels = survey(inputs.references, "references", reading.get("reference_pattern"), reading)
+    labels = survey(inputs.references, "references", reading.get("reference_pattern"), inputs)
     models = {}
     for model, path in inputs.predictions.items():
         role = f"predictions of {model}"
-        models[model] = survey(path, role, reading.get("pattern"), reading)
+        models[model] = survey(path, role, reading.get("pattern"), inputs)
     surveys = [labels, *models.values()]
     findings: list[Symptom] = []
     for one in surveys:
@@ -279,16 +279,18 @@ def _check_swapped(
     return _checkup(surveys, [*findings, *swapped.findings], swapped.commands)
 
 
-def survey(source: PathName, role: str, pattern: str | None, reading: Mapping[str, Any]) -> Survey:
+def survey(source: PathName, role: str, pattern: str | None, inputs: Inputs) -> Survey:
     """Open every file of a folder, and look at its values."""
     samples = list_samples(Path(fspath(source)), role, pattern)
     result = Survey(fspath(source), role, notes=samples.notes)
-    for name, path in samples.files.items():
+    for n_done, (name, path) in enumerate(samples.files.items(), start=1):
         try:
-            volume = _opened(path, reading.get("segment"))
+            volume = _opened(path, inputs.reading.get("segment"))
             result.files[name] = file_facts(volume, volume.read())
         except InputError as error:
             result.problems.append((name, error))
+        if inputs.progress is not None:
+            inputs.progress(role, n_done, len(samples.files))
     return result
 
 
@@ -668,7 +670,7 @@ def _with_objects(
 def _check_alone(inputs: Inputs) -> VolumeCheckup:
     """Examine one folder: references, or predictions before they are submitted."""
     reading, source = inputs.reading, inputs.references
-    one = survey(source, "labels", reading.get("reference_pattern"), reading)
+    one = survey(source, "labels", reading.get("reference_pattern"), inputs)
     if one.files and not one.is_labels:
         one = replace(one, role="predictions")
     findings = [*unreadable(one), *odd_cases(one)]

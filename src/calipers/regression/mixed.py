@@ -52,6 +52,7 @@ from calipers.results.document import Document
 from calipers.results.estimate import number
 from calipers.show.words import plural
 from calipers.statistics import intervals, spread
+from calipers.statistics.estimates import Progress
 from calipers.statistics.weights import Units, bootstrap
 
 NOTHING = 1e-8  # a gain in deviance below this is none
@@ -79,6 +80,7 @@ def mixed_model(
     crossed: bool = False,
     bootstrap: int = 0,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> MixedModel:
     """Fit a linear mixed model with a random intercept for every group.
 
@@ -111,6 +113,8 @@ def mixed_model(
         `MixedModel.checks`.
     seed
         Of the bootstrap.
+    progress
+        Called with (replicates done, replicates in all) of each bootstrap, when it is asked for.
 
     Notes
     -----
@@ -177,6 +181,7 @@ def mixed_model(
         replicates=bootstrap,
         problem=problem,
         fit=fit,
+        progress=progress,
     )
 
 
@@ -278,6 +283,7 @@ class MixedModel(Document):
     replicates: int  # of the bootstrap checks
     problem: MixedProblem = field(repr=False)
     fit: Fit = field(repr=False)
+    progress: Progress | None = field(default=None, repr=False, compare=False)
 
     def __getitem__(self, name: str) -> Coefficient:
         """Return a coefficient, such as ``model["size[small]"]``."""
@@ -334,7 +340,7 @@ class MixedModel(Document):
         if not self.replicates:
             return ()
         reml = self.criterion == "REML"
-        draws = Draws(self.replicates, self.seed, self.level)
+        draws = Draws(self.replicates, self.seed, self.level, self.progress)
         parametric = check(self.problem, self.fit, "parametric", draws, reml=reml)
         if self.crossed:
             return (parametric,)  # groups that cross cannot be drawn one by one
@@ -592,6 +598,7 @@ class Draws:
     replicates: int
     seed: int
     level: float
+    progress: Progress | None = None
 
 
 def check(
@@ -605,6 +612,8 @@ def check(
     replicates = []
     for replicate in fits:
         replicates.append(missing if replicate is None else _fit_numbers(replicate))
+        if draws.progress is not None:
+            draws.progress(len(replicates), draws.replicates)
     rows = np.stack(replicates)
     point, n_beta = _fit_numbers(fit), problem.x.shape[1]
     n_units = len(problem.levels[0]) if problem.levels else len(problem.y)
