@@ -227,6 +227,7 @@ def require_file(path: Path | str) -> Path:
         raise InputError(
             "a readable file", rule="not-readable", file=str(path), value=str(error)
         ) from None
+    _check_name(str(path.parent), path.name)
     if not stat.S_ISREG(status.st_mode):
         kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a device or pipe"
         raise InputError(
@@ -498,6 +499,9 @@ def list_files(folder: Path, *, most: int = MOST_ENTRIES, holds: str = "files") 
                 position = 0 if entry.is_symlink() else len(waiting)
                 waiting.insert(position, (f"{prefix}{entry.name}/", path))
             elif _is_file(entry):
+                # Samples are named after their files; of pictures only some are asked for.
+                if holds != "pictures":
+                    _check_name(str(folder), prefix + entry.name)
                 files[prefix + entry.name] = path
     return Listing(root, files, left, closed)
 
