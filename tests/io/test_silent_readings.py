@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from annotation_cases import (
 from calipers.cli import main
 from calipers.data.objects import empty_predictions
 from calipers.errors import CalipersError
+from calipers.io.source import open_regular
 
 TABLE = "image,class,x0,y0,x1,y1,width,height\na,polyp,10,20,30,40,100,80\n"
 HEADER = "image,class,x0,y0,x1,y1,patient"
@@ -287,3 +289,27 @@ def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
     with pytest.raises(CalipersError, match=r"\[encoding\]"):
         cal.evaluate(cohort, "coco", ci=False).save(tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_has_nothing_to_read_yet_is_no_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a file of /proc such as kmsg, which says that it is a regular one."""
+    reader, writer = os.pipe()
+    path = Path(f"/proc/self/fd/{reader}")
+    if not path.exists():
+        pytest.skip("no /proc")
+    monkeypatch.setattr(stat, "S_ISREG", lambda mode: True)
+    stream = open_regular(path, follow=True)
+    with pytest.raises(CalipersError, match="nothing to read yet"):
+        stream.__enter__()
+    os.close(reader)
+    os.close(writer)
+
+
+def test_an_output_in_a_thousand_folders(tmp_path: Path) -> None:
+    cohort = cal.read(put(tmp_path, {"t.csv": TABLE}) / "t.csv")
+    deep = tmp_path.joinpath(*["x"] * 1000)
+    with pytest.raises(CalipersError, match=r"\[not-writable\]"):
+        cal.write(cohort, deep, format="voc")
+    cohort = cohort.with_predictions("m", empty_predictions(1))
+    with pytest.raises(CalipersError, match=r"\[not-writable\]"):
+        cal.evaluate(cohort, "coco", ci=False).save(deep)

@@ -272,6 +272,10 @@ def open_regular(
         os.close(descriptor)
         raise kind("a regular file", rule="not-a-file", file=str(path))
     with os.fdopen(descriptor, "rb") as file:
+        # A file of /proc may say that it is regular and have nothing to read until something
+        # happens.
+        if _has_to_wait(descriptor):
+            raise kind("content", rule="not-readable", file=str(path), value="nothing to read yet")
         try:
             yield file
         except OSError as error:
@@ -281,6 +285,17 @@ def open_regular(
             raise kind(
                 "a readable file", rule="not-readable", file=str(path), value=error.strerror
             ) from None
+
+
+def _has_to_wait(descriptor: int) -> bool:
+    """Return whether reading an open file would wait; never for one on a disk."""
+    import select  # not every system has its poll
+
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return not poll.poll(0)
 
 
 def hash_file(path: Path) -> str:
