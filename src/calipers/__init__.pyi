@@ -10,7 +10,7 @@ from .evaluation.protocol import Protocol, presets
 from .evaluation.result import Evaluation
 from .evaluation.saved import open_evaluation
 from .fusion.fuse import fuse
-from .fusion.pool import nms, non_maximum_weighted, soft_nms, weighted_boxes_fusion
+from .fusion.fusion_methods import nms, non_maximum_weighted, soft_nms, weighted_boxes_fusion
 from .fusion.tune import tune_fusion
 from .heatmaps.boxes import boxes_from_heatmaps
 from .io.read import explain, read, sniff

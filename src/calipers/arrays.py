@@ -9,8 +9,9 @@ the other with `joined`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from threading import get_ident
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -25,6 +26,27 @@ U64 = NDArray[np.uint64]  # hashes, packed bits
 Flags = NDArray[np.bool_]
 Array = NDArray[Any]  # any number type; the function says which
 Column = NDArray[Any]  # one entry per row: text codes or numbers
+Made = TypeVar("Made")
+
+
+class BlockCache:
+    """What was computed under the last block of weights, of every thread.
+
+    Blocks are told apart by identity: a thread works them off one after the other, and none is
+    ever changed. What one thread computes never stands for the block of another.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[int, tuple[object, Any]] = {}
+
+    def get(self, weights: object, compute: Callable[[], Made]) -> Made:
+        """Return what was computed under these weights, or compute it."""
+        thread = get_ident()
+        last = self._last.get(thread)
+        if last is None or last[0] is not weights:
+            last = self._last[thread] = weights, compute()
+        value: Made = last[1]
+        return value
 
 
 def joined(parts: Sequence[object], name: str, axis: int = 0) -> Any:

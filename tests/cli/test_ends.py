@@ -74,16 +74,55 @@ def test_an_error_that_cannot_be_written_keeps_its_exit_code(verdict):
 def _save_slowly(folder: Path) -> str:
     return (
         "import sys, time\n"
+        "import click\n"
         "from calipers.cli import main as cli\n"
         "from calipers.results import files\n"
-        "def slow(argv):\n"
+        "def slow():\n"
         f"    with files.staged_folder(files.Path({str(folder)!r})) as stage:\n"
         "        (stage / 'half').write_text('x')\n"
         "        print('ready', flush=True)\n"
         "        time.sleep(60)\n"
-        "cli.cli.main = lambda *a, **k: slow(a)\n"
+        "cli.Verbs.get_command = lambda *a: click.command(slow)\n"
         "cli.main(['demo'])\n"
     )
+
+
+def _hear_interrupts() -> None:
+    """A shell starts programs in the background deaf to Ctrl-C, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _signalled_at(module: str, number: int, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the program, to which a signal comes when it begins to import a module."""
+    code = (
+        "import os, sys\n"
+        "class Sender:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        f"        if name == {module!r}:\n"
+        f"            os.kill(os.getpid(), {int(number)})\n"
+        "sys.meta_path.insert(0, Sender())\n"
+        "from calipers.__main__ import main\n"
+        "main()\n"
+    )
+    call = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(call, capture_output=True, check=False, preexec_fn=_hear_interrupts)
+
+
+# The command line, its verb, and what the verb needs, in Python and in C.
+MODULES = ("calipers.cli.main", "calipers.cli.demo", "numpy", "numpy.random.mtrand")
+
+
+@pytest.mark.parametrize(
+    ("module", "number"), in_turn(MODULES, [signal.SIGINT, signal.SIGTERM], default=1)
+)
+def test_a_signal_while_modules_are_loaded_is_no_traceback(tmp_path, module, number):
+    done = _signalled_at(module, number, "demo", "-q", "-o", str(tmp_path / "new"))
+    word = b"interrupted" if number == signal.SIGINT else b"terminated"
+    assert done.returncode == 128 + number, done.stderr
+    # An empty line stands behind the ^C of a terminal.
+    assert done.stderr.lstrip().startswith(b"error: " + word)
+    assert len(done.stderr.split(b"\n")) <= 3
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -97,8 +136,7 @@ def test_a_signal_ends_the_run_cleanly(tmp_path, number, code, word):
         [sys.executable, "-c", _save_slowly(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        # A shell starts programs in the background deaf to Ctrl-C, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=_hear_interrupts,
     )
     assert run.stdout is not None
     assert run.stdout.readline() == b"ready\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from calipers.cli.main import run
 from calipers.show import terminal
 from calipers.show.terminal import Narrator
 
@@ -17,7 +18,8 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
-def narrator(clock):
+def narrator(clock, monkeypatch):
+    monkeypatch.setattr(Narrator, "line_width", 0)  # and so it is afterwards
     made = Narrator(quiet=False)
     made.live = True
     return made
@@ -74,6 +76,39 @@ def test_a_line_of_progress_never_wraps():
             line = terminal.progress_line(name, step, 1000, 100_000.0, width)
             assert len(line) <= width
     assert terminal.progress_line("x" * 200, 1, 1000, 100_000.0).endswith(" h 0 min left")
+
+
+def test_work_that_goes_on_counts_its_own_speed(narrator, clock, capsys):
+    """A run that was killed at 40 % has 60 % to go, however quickly it got to 40 % this time."""
+    progress = narrator.whole()
+    for done in (32, 64):
+        clock[0] += 2
+        progress("decoding", done, 64)
+    progress("training", 40, 100)
+    clock[0] += 30
+    progress("training", 50, 100)
+    assert "training [==========>         ]  50 %, 2 min left" in capsys.readouterr().err
+    clock[0] += 30
+    progress("training", 60, 100)
+    assert "training [============>       ]  60 %, 2 min left" in capsys.readouterr().err
+
+
+def test_what_follows_unfinished_work_begins_on_a_line_of_its_own(narrator, clock, capsys):
+    progress = narrator.steps("training")
+    clock[0] += 50
+    progress(1, 2)
+    narrator.say("stopped early")
+    *_, line, cleared, note = capsys.readouterr().err.split("\r")
+    assert line.startswith("  training [")
+    assert cleared.isspace()
+    assert len(cleared) == len(line)
+    assert note == "stopped early\n"
+    narrator.say("only once")
+    assert capsys.readouterr().err == "only once\n"
+    progress(1, 2)
+    capsys.readouterr()
+    assert run(["no-such-verb"]) == 2
+    assert capsys.readouterr().err.split("\r")[2].startswith("error: ")
 
 
 def test_quiet_and_pipes_have_no_progress(clock, capsys):

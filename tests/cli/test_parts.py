@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import signal
 import subprocess
@@ -181,65 +182,125 @@ def test_a_part_needs_a_folder_and_a_threshold_that_is_a_number(
     assert "needs the maps of all parts" in said.err
 
 
+# The first line is the sign that the program has begun: before it, Python answers signals.
+START = "import os; from calipers.__main__ import main; os.write(1, b'begun\\n'); main()"
+STUCK = 600  # seconds; none of these runs takes ten alone
+
+
+def hear_interrupts() -> None:
+    """A shell starts programs in the background deaf to Ctrl-C, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def stopped(arguments: list[str], number: int, seconds: float) -> int:
     """Run the command line in a process of its own, and send it a signal after some time."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "calipers", *arguments],
-        stdout=subprocess.DEVNULL,
+        [sys.executable, "-c", START, *arguments],
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=hear_interrupts,
+        env={**os.environ, "PYTHONFAULTHANDLER": "1"},
     )
+    assert process.stdout is not None
+    process.stdout.readline()
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
         process.send_signal(number)
-    process.communicate()
+    try:
+        _, said = process.communicate(timeout=STUCK)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)  # and all threads say where they are
+        _, said = process.communicate()
+        raise AssertionError(f"stuck after signal {number}: {said.decode()}") from None
+    assert b"Traceback" not in said, said.decode()
     return process.returncode
 
 
 def assert_no_partial_file(output: Path) -> None:
     """Before the result appears, every block is whole by its own name."""
-    from hashlib import sha256
-
     blocks = output.with_name(f"{output.name}.blocks")
     for file in blocks.iterdir() if blocks.exists() else []:
         match = BLOCK_NAME.fullmatch(file.name)
         if match:
-            assert sha256(file.read_bytes()).hexdigest().startswith(match.group(2))
+            assert hashlib.sha256(file.read_bytes()).hexdigest().startswith(match.group(2))
 
 
-def killed_until_done(samples: Path, output: Path, n_kills: int, seed: int) -> None:
-    """Kill the command a few times, and let it end; its result is there then."""
+def killed_until_done(words: list[str], output: Path, n_kills: int, seed: int) -> int:
+    """Kill a command until it was killed so many times or ended first, then let it end; return how
+    often it was killed.
+    """
     random_time = random.Random(seed)
     signals = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
     for k in range(n_kills):
-        number = signals[k % len(signals)]
-        code = stopped(command(samples, output), number, random_time.uniform(0.3, 2.5))
+        number = signals[(k + seed) % len(signals)]
+        code = stopped(words, number, random_time.uniform(0, 2.5))
         if code == 0:
-            return
-        assert code in (-signal.SIGKILL, -number, 130, 143)
+            return k
+        # Once the work is done, a signal ends the process as it ends any other.
+        assert code in (-number, 128 + number)
         if output.exists():
-            return  # killed after the result had appeared as a whole, which the caller checks
+            return k + 1  # killed after the result had appeared as a whole, which the caller checks
         assert_no_partial_file(output)
-    assert stopped(command(samples, output), signal.SIGKILL, 300) == 0
+    assert stopped(words, signal.SIGKILL, STUCK) == 0
+    return n_kills
 
 
 def test_a_killed_run_goes_on_to_the_same_bits(samples: Path, whole: str, tmp_path: Path) -> None:
-    killed_until_done(samples, tmp_path / "result", 3, seed=0)
+    killed_until_done(command(samples, tmp_path / "result"), tmp_path / "result", 3, seed=0)
     assert result_hash(tmp_path / "result") == whole
+
+
+@pytest.fixture(scope="module")
+def many_images(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """COCO files of several blocks of images, and what is done with them."""
+    import calipers as cal
+    from random_cohorts import random_cohort
+
+    folder = tmp_path_factory.mktemp("images")
+    cohort = random_cohort(60_000, 2, seed=3)
+    references, predictions = folder / "references.json", folder / "ours.json"
+    cal.write(cohort, references)
+    cal.write(cohort, predictions, what="model-1")
+    words = ["evaluate", str(references), f"ours={predictions}", "--preset", "overview"]
+    return [*words, "--replicates", "100", "-q"]
+
+
+@pytest.fixture(scope="module")
+def whole_images(many_images: list[str], tmp_path_factory: pytest.TempPathFactory) -> str:
+    from calipers.cli.main import run
+
+    folder = tmp_path_factory.mktemp("whole") / "result"
+    assert run([*many_images, "-o", str(folder)]) == 0
+    return result_hash(folder)
 
 
 @pytest.mark.slow  # fifty kills take minutes
 @pytest.mark.parametrize("seed", range(17))
-def test_many_kills(samples: Path, whole: str, tmp_path: Path, seed: int) -> None:
-    killed_until_done(samples, tmp_path / "result", 3, seed=1 + seed)
-    assert result_hash(tmp_path / "result") == whole
+@pytest.mark.parametrize("verb", ["maps", "processes", "stability", "evaluate"])
+def test_many_kills(
+    request: pytest.FixtureRequest, whole: str, tmp_path: Path, verb: str, seed: int
+) -> None:
+    output = tmp_path / "result"
+    if verb == "stability":
+        words = stability_words(request.getfixturevalue("trainings"), output)
+    elif verb == "evaluate":
+        words = [*request.getfixturevalue("many_images"), "-o", str(output)]
+    else:
+        jobs = 1 if verb == "maps" else 2
+        words = command(request.getfixturevalue("samples"), output, "--jobs", jobs)
+    killed_until_done(words, output, 3, seed=1 + seed)
+    if verb == "stability":
+        assert stability_of(output) == request.getfixturevalue("whole_stability")
+    elif verb == "evaluate":
+        assert result_hash(output) == request.getfixturevalue("whole_images")
+    else:
+        assert result_hash(output) == whole
 
 
 def test_an_interruption_says_how_to_go_on(
     calipers: Callable[..., Any], samples: Path, whole: str, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    import os
-
     from calipers.maps import evaluate
 
     examine, numbers = evaluate.examine, iter(range(100))

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from calipers.show.terminal import Narrator
-from studies.anomaly.made_brains import made_archive
+from studies.anomaly.made_brains import archive_of_template, made_template
 from studies.study_cases import small_result
 
 
@@ -76,6 +76,7 @@ def test_progress_shows_the_time_that_all_of_it_will_take(capsys, monkeypatch) -
     clock = iter([0.0, 0.0, 30.0, 30.0, 60.0, 60.0, 90.0, 90.0])
     monkeypatch.setattr("calipers.show.terminal.time.monotonic", lambda: next(clock))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(Narrator, "line_width", 0)
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     progress = Narrator(quiet=False).whole()
@@ -85,8 +86,10 @@ def test_progress_shows_the_time_that_all_of_it_will_take(capsys, monkeypatch) -
     assert "figure 3 [=====>              ]  25 %, 90 s left" in shown
 
 
-def test_a_page_to_rank_maps_is_written_instead_of_a_study(calipers, tmp_path) -> None:
-    made_archive().write(tmp_path / "brains.npz")
+def test_a_page_to_rank_maps_is_written_instead_of_a_study(calipers, tmp_path, monkeypatch) -> None:
+    template = made_template()
+    archive_of_template(template).write(tmp_path / "brains.npz")
+    monkeypatch.setattr("calipers.studies.anomaly.brains.read_template", lambda: template)
     page = tmp_path / "rank.html"
     said = calipers("study", "anomaly", "--rank-maps", page, "--keep", tmp_path)
     assert f"Open {page}" in said.out
@@ -94,6 +97,14 @@ def test_a_page_to_rank_maps_is_written_instead_of_a_study(calipers, tmp_path) -
     again = calipers("study", "anomaly", "--rank-maps", page, "--keep", tmp_path)
     assert again.code == 2
     assert "--force" in again.err
+
+
+def test_without_nilearn_ranking_says_what_to_install(calipers, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("calipers.studies.anomaly.brains.installed_folder", lambda: None)
+    said = calipers("study", "anomaly", "--rank-maps", tmp_path / "rank.html")
+    assert said.code == 2
+    assert "pip install nilearn==0.14.1" in said.err
+    assert not (tmp_path / "rank.html").exists()
 
 
 @pytest.mark.parametrize(

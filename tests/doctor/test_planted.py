@@ -407,6 +407,184 @@ def rare_class(folder: Path) -> tuple[str, str]:
     return on_tables(demo(), change, folder)
 
 
+@planted("class-names")
+def classes_in_another_language(folder: Path) -> tuple[str, str]:
+    words = {name: f"Befund {name[::-1]}" for name in random()[0].classes}
+    return on_tables(random(), lambda pair: pair.each("class", lambda name: words[name]), folder)
+
+
+@planted("classes-exchanged")
+def classes_in_another_order(folder: Path) -> tuple[str, str]:
+    names = random()[0].classes
+    others = dict(zip(names, (*names[1:], names[0])))
+    return on_tables(random(), lambda pair: pair.each("class", lambda name: others[name]), folder)
+
+
+@planted("image-names")
+def images_with_prefix(folder: Path) -> tuple[str, str]:
+    change = lambda pair: pair.each("image", lambda name: f"pred_{name}_v2.png")  # noqa: E731
+    return on_tables(random(), change, folder)
+
+
+@planted("image-names")
+def images_without_prefix(folder: Path) -> tuple[str, str]:
+    def change(pair: Tables) -> None:
+        for row in pair.references:
+            row["image"] = f"site-a/scan_{row['image']}_ax" if row["image"] else ""
+
+    return on_tables(random(), change, folder)
+
+
+@planted("image-names")
+def images_with_dashes(folder: Path) -> tuple[str, str]:
+    def change(pair: Tables) -> None:
+        pair.each("image", lambda name: name.replace("_", "-"))
+
+    return on_tables(demo(), change, folder)
+
+
+@planted("sides-swapped")
+def height_before_width(folder: Path) -> tuple[str, str]:
+    def change(box: list[float], _: object) -> list[float]:
+        x, y, w, h = box
+        return [x, y, h, w]
+
+    return on_documents(demo(), lambda pair: pair.move(change), folder)
+
+
+@planted("corners-swapped")
+def corners_from_below(folder: Path) -> tuple[str, str]:
+    def change(pair: Tables) -> None:
+        for row in pair.predictions:
+            row["y0"], row["y1"] = row["y1"], row["y0"]
+
+    return on_tables(random(), change, folder)
+
+
+@planted("turned")
+def turned_by_exif(folder: Path) -> tuple[str, str]:
+    def change(box: list[float], size: tuple[float, float]) -> list[float]:
+        x, y, w, h = box
+        return [size[1] - y - h, x, h, w]
+
+    return on_documents(demo(), lambda pair: pair.move(change), folder)
+
+
+def _letterboxed(box: list[float], size: tuple[float, float]) -> list[float]:
+    factor = 640 / max(size)
+    x, y, w, h = (factor * side for side in box)
+    return [x + (640 - factor * size[0]) / 2, y + (640 - factor * size[1]) / 2, w, h]
+
+
+@planted("resolution")
+def on_a_padded_square(folder: Path) -> tuple[str, str]:
+    def change(pair: Documents) -> None:
+        for k, image in enumerate(pair.references["images"]):
+            image["width" if k % 2 else "height"] = 420
+        sound = folder / "sound-refs.json"
+        sound.write_text(json.dumps(pair.references))
+        pair.move(_letterboxed)
+
+    return on_documents(random(), change, folder)
+
+
+@planted("repeated")
+def written_twice(folder: Path) -> tuple[str, str]:
+    change = lambda pair: pair.predictions.extend(list(pair.predictions))  # noqa: E731
+    return on_tables(demo(), change, folder)
+
+
+@planted("score-ranks")
+def places_in_a_list(folder: Path) -> tuple[str, str]:
+    def change(pair: Tables) -> None:
+        pair.predictions.sort(key=lambda row: -float(row["score"]))
+        for place, row in enumerate(pair.predictions, start=1):
+            row["score"] = str(place)
+
+    return on_tables(demo(), change, folder)
+
+
+@planted("moved", command=False)
+def cropped_images(folder: Path) -> tuple[str, str]:
+    def change(box: list[float], _: object) -> list[float]:
+        return [box[0] - 31, box[1] - 57, box[2], box[3]]
+
+    return on_documents(random(), lambda pair: pair.move(change), folder)
+
+
+@planted("score-inverted", command=False)
+def uncertainty_as_score(folder: Path) -> tuple[str, str]:
+    change = lambda pair: pair.each("score", lambda cell: repr(1 - float(cell)))  # noqa: E731
+    return on_tables(demo(), change, folder)
+
+
+@planted("silent-classes", command=False)
+def a_class_left_out(folder: Path) -> tuple[str, str]:
+    name = demo()[0].classes[0]
+
+    def change(pair: Tables) -> None:
+        pair.predictions[:] = [row for row in pair.predictions if row["class"] != name]
+
+    return on_tables(demo(), change, folder)
+
+
+@planted("corners-swapped")
+def both_x_before_both_y(folder: Path) -> tuple[str, str]:
+    def change(pair: Tables) -> None:
+        for row in pair.predictions:
+            row["y0"], row["x1"] = row["x1"], row["y0"]
+
+    return on_tables(random(), change, folder)
+
+
+@planted("resolution")
+def fractions_of_a_fixed_side(folder: Path) -> tuple[str, str]:
+    return on_documents(random(), _scaled(1 / 1024), folder)
+
+
+@planted("resolution")
+def corners_in_thousandths(folder: Path) -> tuple[str, str]:
+    def change(box: list[float], size: tuple[float, float]) -> list[float]:
+        return [1000 * side for side in fractions(corners(box), size)]
+
+    return on_documents(random(), lambda pair: pair.move(change), folder)
+
+
+@planted("axes-swapped")
+def fractions_with_y_before_x(folder: Path) -> tuple[str, str]:
+    def change(box: list[float], size: tuple[float, float]) -> list[float]:
+        x0, y0, x1, y1 = fractions(corners(box), size)
+        return [y0, x0, y1, x1]
+
+    return on_documents(demo(), lambda pair: pair.move(change), folder)
+
+
+@planted("mirrored")
+def upper_border_from_below(folder: Path) -> tuple[str, str]:
+    def change(box: list[float], size: tuple[float, float]) -> list[float]:
+        x, y, w, h = box
+        return [x, size[1] - y, w, h]
+
+    return on_documents(demo(), lambda pair: pair.move(change), folder)
+
+
+@planted("box-format")
+def references_as_centres(folder: Path) -> tuple[str, str]:
+    def change(pair: Documents) -> None:
+        for record in pair.references["annotations"]:
+            record["bbox"] = centred(record["bbox"])
+
+    return on_documents(random(), change, folder)
+
+
+@planted("score-inverted")
+def loss_as_score(folder: Path) -> tuple[str, str]:
+    def change(pair: Tables) -> None:
+        pair.each("score", lambda cell: repr(5 - 5 * float(cell)))
+
+    return on_tables(demo(), change, folder)
+
+
 def said(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, Any]:
     capsys.readouterr()
     code = run([*argv])

@@ -13,8 +13,8 @@ from numpy.random import Generator, Philox
 import calipers as cal
 from calipers.data.cohort import Cohort
 from calipers.data.objects import row_product
+from calipers.doctor.box_trials import suspicion
 from calipers.doctor.checkup import check_files
-from calipers.doctor.trial import suspicion
 from calipers.io.write import write
 from random_cohorts import random_cohort
 
@@ -78,7 +78,7 @@ def sparse(seed: int) -> tuple[Cohort, str]:
 
 for name in ("mislabels", "overpredicts", "misses-small"):
     SOUND[f"demo-{name}"] = lambda name=name: (cal.demo_cohort(), name)
-for seed in range(6):
+for seed in range(10):
     SOUND[f"random-{seed}"] = plain(n_images=60, n_classes=2, seed=seed)
 for seed in range(8):
     SOUND[f"no-skill-{seed}"] = lambda seed=seed: elsewhere(seed)
@@ -99,19 +99,28 @@ SOUND["volumes"] = plain(n_images=40, n_classes=2, seed=8, dimensions=3)
 SOUND["declared-areas"] = plain(n_images=60, n_classes=2, seed=9, declared_areas=True)
 
 
+USELESS = [name for name in SOUND if name.startswith("no-skill")]
+
+
 def test_there_are_enough() -> None:
-    assert len(SOUND) >= 30
+    assert len(SOUND) - len(USELESS) >= 30
 
 
-@pytest.mark.parametrize("suffix", ["json", "csv"])
-@pytest.mark.parametrize("name", SOUND)
+# Tables differ from documents in names and sizes, not in what useless boxes may be taken for.
+FILES = [(name, "json") for name in SOUND]
+FILES += [(name, "csv") for name in SOUND if name not in USELESS]
+
+
+@pytest.mark.parametrize(("name", "suffix"), FILES)
 def test_silence(name: str, suffix: str, tmp_path: Path) -> None:
     cohort, model = SOUND[name]()
     references, predictions = tmp_path / f"refs.{suffix}", tmp_path / f"preds.{suffix}"
     write(cohort, references)
     write(cohort, predictions, what=model)
     checkup = check_files(str(references), {"preds": str(predictions)})
-    assert [symptom.code for symptom in checkup.findings] == []
+    # That hardly a reference is met is no mistake, but worth a note.
+    notes = ["unmet"] if name in USELESS else []
+    assert [symptom.code for symptom in checkup.findings] == notes
     assert checkup.commands == (f"calipers evaluate {references} {predictions}",)
     assert not checkup.refused
 

@@ -135,6 +135,50 @@ def labels_upside_down(folder):
     return pair_of(folder, {name: volume[:, ::-1] for name, volume in labels().items()})
 
 
+@planted("mirrored", "-")
+def labels_mirrored_by_a_model_that_misses(folder):
+    flipped = {name: volume[:, :, ::-1] for name, volume in labels(12).items()}
+    for name in ("case1", "case4", "case7"):
+        flipped[name] = np.roll(flipped[name], 9, axis=1)
+    return put(folder / "refs", labels(12)), put(folder / "preds", flipped)
+
+
+@planted("axes-swapped", "-")
+def square_slices_transposed(folder):
+    square = {name: volume[:, :, :20] for name, volume in labels().items()}
+    rows_first = {name: volume.transpose(0, 2, 1) for name, volume in square.items()}
+    return put(folder / "refs", square), put(folder / "preds", rows_first)
+
+
+@planted("label-instances", "--labels nonzero")
+def numbers_beside_classes(folder):
+    """Objects are numbered from the right in predictions; references have two classes."""
+    references = numbered(1)
+    for volume in references.values():
+        volume[volume > 0] = 1
+        volume[:, :, 12:] *= 2
+    return put(folder / "refs", references), put(folder / "preds", numbered(2, reverse=True))
+
+
+@planted("label-background", "-")
+def background_is_one(folder):
+    return pair_of(folder, {name: volume + 1 for name, volume in labels().items()})
+
+
+@planted("image-names", "-")
+def names_without_zeros(folder):
+    padded = {f"case{int(name[4:]):03d}": volume for name, volume in labels().items()}
+    return put(folder / "refs", padded), put(folder / "preds", labels())
+
+
+@planted("shape-mismatch", "--resize linear")
+def maps_of_half_the_resolution(folder):
+    coarse = {name: scores[:, ::2, ::2] for name, scores in maps(labels()).items()}
+    affine = AFFINE @ np.diag([2.0, 2.0, 1.0, 1.0])
+    affine[:2, 3] = AFFINE[0, 0] / 2  # the first voxel is twice as wide, from the same border
+    return pair_of(folder, coarse, affine=affine)
+
+
 def one_sided() -> Arrays:
     """Return volumes whose lesions all lie in the same place on one side."""
     volumes = {}
@@ -272,6 +316,14 @@ def test_a_planted_mistake_is_found(name, tmp_path, capsys) -> None:
     (command,) = checkup.commands
     assert option in command
     assert run([*shlex.split(command)[1:], "--no-ci", "-q"]) == 0, capsys.readouterr().err
+
+
+def test_scores_of_the_background_are_told(tmp_path) -> None:
+    references, scores = put(tmp_path / "refs", labels()), maps(labels())
+    assert not codes(checked(references, put(tmp_path / "preds", scores)), "warning")
+    inverted = {name: 1 - volume for name, volume in scores.items()}
+    checkup = checked(references, put(tmp_path / "others", inverted))
+    assert codes(checkup, "warning") == {"score-inverted"}
 
 
 def test_values_of_labels_are_a_warning_with_a_command(tmp_path) -> None:

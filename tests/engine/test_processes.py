@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import CancelledError, Executor, Future
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,8 @@ import pytest
 
 import calipers as cal
 from calipers.engine.processes import Processes
-from calipers.engine.work import WorkerDied, in_order, patient_interrupts, smallest_fatal
+from calipers.engine.signals import patient_interrupts
+from calipers.engine.work import WorkerDied, in_order, smallest_fatal
 from calipers.errors import InputError
 
 
@@ -37,6 +41,43 @@ def die_once(task: tuple[int, str]) -> int:
         Path(mark).touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return k * k
+
+
+def die_while_sending(mark: str) -> bytes:
+    """The first worker sends half of its result."""
+
+    def send_half(connection: Connection, data: Any) -> None:
+        os.write(connection.fileno(), bytes(data[: len(data) // 2]))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if not os.path.exists(mark):
+        Path(mark).touch()
+        Connection._send = send_half  # type: ignore[attr-defined]
+    return bytes(1_000_000)
+
+
+def note_times(task: tuple[int, str]) -> None:
+    """Write down when the work on an item began and ended; item 0 kills its worker."""
+    k, folder = task
+    start = time.monotonic()
+    with open(f"{folder}/{k}", "a") as file:
+        file.write(f"{start} ")
+    if k == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.05)
+    with open(f"{folder}/{k}", "a") as file:
+        file.write(f"{time.monotonic()} ")
+
+
+class Awkward(Exception):
+    """An error that cannot be made again from its arguments."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__("awkward")
+
+
+def raise_awkwardly(k: int) -> int:
+    raise Awkward(k, k)
 
 
 def refuse(k: int) -> int:
@@ -68,6 +109,75 @@ def test_the_item_that_kills_its_worker_is_named_and_others_are_done() -> None:
 def test_errors_cross_the_border() -> None:
     with Processes(1) as executor, pytest.raises(InputError, match=r"0\.nii.*volume-broken"):
         list(in_order(refuse, [0], executor=executor))
+
+
+def test_what_cannot_be_sent_is_an_error_of_its_call() -> None:
+    with Processes(1) as executor:
+        for call in (lambda: 1, raise_awkwardly):
+            with pytest.raises(Exception, match=r"lambda|awkward"):
+                executor.submit(call, 1).result(60)
+        assert executor.submit(square, 3).result(60) == 9
+
+
+def test_a_worker_that_dies_while_it_sends_is_replaced(tmp_path: Path) -> None:
+    with Processes(2) as executor:
+        others = [executor.submit(square, k) for k in range(4)]
+        sent = executor.submit(die_while_sending, str(tmp_path / "mark"))
+        assert sent.result(60) == bytes(1_000_000)
+        assert [future.result(60) for future in others] == [0, 1, 4, 9]
+
+
+def test_the_last_trial_is_alone(tmp_path: Path) -> None:
+    with Processes(2) as executor:
+        futures = [executor.submit(note_times, (k, str(tmp_path))) for k in range(8)]
+        with pytest.raises(WorkerDied, match="also when nothing else ran"):
+            futures[0].result(60)
+        for future in futures[1:]:
+            future.result(60)
+    *_, last = map(float, (tmp_path / "0").read_text().split())
+    for k in range(1, 8):
+        start, end = map(float, (tmp_path / str(k)).read_text().split())
+        assert not start < last < end
+
+
+def test_calls_that_nobody_waits_for_do_not_delay_the_end() -> None:
+    start, executor = time.monotonic(), Processes(1)
+    futures = [executor.submit(time.sleep, 600) for _ in range(3)]
+    executor.__exit__(ZeroDivisionError, None, None)
+    assert time.monotonic() - start < 60
+    for future in futures:
+        with pytest.raises(CancelledError):
+            future.result(60)
+    with pytest.raises(RuntimeError, match="have been ended"):
+        executor.submit(square, 1)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_workers_end_with_the_process_that_was_killed() -> None:
+    code = (
+        "import os, time\n"
+        "from calipers.engine.processes import Processes\n"
+        "executor = Processes(1)\n"
+        "print(executor.submit(os.getpid).result(), flush=True)\n"
+        "executor.submit(time.sleep, 600).result()\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    worker = int(parent.stdout.readline())
+    assert is_alive(worker)
+    parent.kill()
+    parent.communicate()  # which waits for whoever else holds the pipe
+    deadline = time.monotonic() + 30
+    while is_alive(worker) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not is_alive(worker)
+
+
+def is_alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split(")")[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
 
 
 @pytest.fixture(autouse=True)

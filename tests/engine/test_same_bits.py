@@ -14,12 +14,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
 import pytest
 
 import calipers as cal
+from calipers.arrays import BlockCache
 from calipers.evaluation import collect
 from calipers.monitors.baselines import picture_features
 from executors import Shuffled
@@ -140,6 +142,32 @@ def test_threads_and_shuffled_blocks(
         with Shuffled(number, seed=number) as executor:
             assert digest(run(jobs=number, executor=executor)) == expected, f"{number} shuffled"
         assert executor.n_calls > 1 or work is of_objects
+
+
+def test_a_thread_never_takes_what_another_one_computed() -> None:
+    """The other thread works on its own block between the two looks of the first."""
+    cache, block, other = BlockCache(), np.ones((2, 3)), np.zeros((2, 3))
+
+    def compute() -> str:
+        thread = Thread(target=lambda: cache.get(other, lambda: "of the other"))
+        thread.start()
+        thread.join()
+        return "own"
+
+    assert [cache.get(block, compute), cache.get(block, compute)] == ["own", "own"]
+    assert cache.get(other, lambda: "again") == "again"
+    assert cache.get(block, lambda: "anew") == "anew"  # only the last block of a thread is known
+
+
+def test_threads_do_not_share_the_totals_of_a_block(cohort: cal.Cohort) -> None:
+    (metric,) = FEW.compile()
+    evidence = metric.recipe.collect(cohort, "model-1")
+    block, other = np.full((2, 1, cohort.n_images), 2)
+    known = evidence._known_totals(block)
+    thread = Thread(target=lambda: evidence.totals(other))
+    thread.start()
+    thread.join()
+    assert evidence._known_totals(block) is known
 
 
 @contextmanager

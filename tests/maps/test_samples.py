@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 from calipers.data.maps import Sample
-from calipers.maps.examine import ExactScores, MapPlan, examine, work_on_samples
+from calipers.engine.aside import Leniency
+from calipers.maps.entries import given_samples
+from calipers.maps.evaluate import SampleTask, SampleWorkers
+from calipers.maps.examine import ExactScores, MapPlan, examine
 from calipers.metrics.maps import MapSettings, Measure
 
 
@@ -33,6 +36,12 @@ class Counter:
         with self.lock:
             self.now -= 1
         return 10 * k
+
+
+def work_on_samples(load: Iterable[Any], work: Callable[[Any], Any], jobs: int) -> Iterator[Any]:
+    tasks = (SampleTask(one, work, Leniency()) for one in load)
+    source = given_samples([], labels="binary", normalise="none")
+    return SampleWorkers(jobs, None, None, Leniency()).in_order(tasks, source)
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 2, 5])

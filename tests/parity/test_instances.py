@@ -135,6 +135,11 @@ def assert_equals_picai(cases: list[Case], protocol: cal.Protocol, *, masks: boo
     assert found["AUROC/case"].value == pytest.approx(peer.auroc, abs=1e-12)
     assert found["score"].value == pytest.approx(peer.score, abs=1e-12)
     assert found["FROC@1"].value == pytest.approx(sensitivity_at(peer, 1.0), abs=1e-12)
+    if masks:
+        samples = [(one.detections, (one.references > 0).astype(np.uint8)) for one in cases]
+        of_maps = cal.evaluate_maps(samples, protocol, ci=False)
+        for name in ("AP@0.1", "AUROC/case", "score", "FROC@1"):
+            assert of_maps[name].value == pytest.approx(found[name].value, abs=1e-12)
     view = protocol.matching
     matches = match(cohort, "model", [view])
     hit = matches.prediction_fate[0] == HIT

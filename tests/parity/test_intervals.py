@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import calipers as cal
-from calipers.statistics import intervals as making
+from calipers.statistics import few_errors
 from calipers.statistics import weights as w
 from calipers.statistics.intervals import Support, intervals
 from calipers.statistics.weights import Units
@@ -107,9 +107,10 @@ def test_where_scipy_has_nan_units_are_counted() -> None:
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
 def test_proportions(level: float) -> None:
     proportion = pytest.importorskip("statsmodels.stats.proportion")
+    peers = ((few_errors.wilson, "wilson"), (few_errors.clopper_pearson, "beta"))
     for n in (1, 2, 5, 10, 30, 101, 1000):
         for k in sorted({0, 1, n // 3, n // 2, n - 1, n}):
-            for ours, theirs in ((making.wilson, "wilson"), (making.clopper_pearson, "beta")):
+            for ours, theirs in peers:
                 expected = proportion.proportion_confint(k, n, alpha=1 - level, method=theirs)
                 assert ours(k, n, level) == pytest.approx(expected, abs=1e-12), (k, n, theirs)
 

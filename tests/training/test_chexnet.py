@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
 
 from calipers.cli.main import run
-from calipers.training.datasets.augment import blurred
 from calipers.training.datasets.canvases import Canvases
 from calipers.training.datasets.frames import prepare, scaled, statistics
 from calipers.training.datasets.training_images import open_images
@@ -20,10 +20,16 @@ torch = pytest.importorskip("torch", reason=NEEDS_TORCH)
 from calipers.training.chexnet import (  # noqa: E402
     ChexnetNetwork,
     ChexnetTask,
-    augmented_picture,
     class_maps,
     logits_of,
     mean_auc,
+)
+from calipers.training.datasets.augment import (  # noqa: E402
+    blurred,
+    jitter_and_blur,
+    jittered,
+    network_values,
+    picture_tensor,
 )
 from calipers.training.loop import fit  # noqa: E402
 
@@ -159,16 +165,49 @@ def test_maps_cover_the_picture_without_its_padding(tmp_path):
     np.testing.assert_array_equal(output.logits, logits_of(network, frames, np.arange(4), 2, CPU))
 
 
-def test_augmentation_is_a_function_of_the_seed(frames):
-    pixels = frames.pixels[0]
-    versions = []
-    for seed in (0, 0, 1, 2, 3, 4):
-        versions.append(augmented_picture(pixels, np.random.default_rng(seed)))
-    np.testing.assert_array_equal(versions[0], versions[1])
-    assert len({own.tobytes() for own in versions}) > 2
-    blur = blurred(pixels.repeat(7, axis=0).repeat(7, axis=1), np.random.default_rng(0))
-    assert blur.shape == (224, 224)
-    assert blur.std() < pixels.std()
+class TestAugmentation:
+    @pytest.fixture(autouse=True)
+    def _monai(self):
+        pytest.importorskip("monai", reason="transforms need MONAI: make test-train")
+
+    def test_it_is_a_function_of_the_seed(self, frames):
+        pixels = picture_tensor(frames.pixels[0])
+        versions = []
+        for seed in (0, 0, 1, 2, 3, 4):
+            versions.append(jitter_and_blur(pixels, np.random.default_rng(seed)))
+        assert torch.equal(versions[0], versions[1])
+        assert len({own.numpy().tobytes() for own in versions}) > 2
+
+    def test_a_blur_is_a_gaussian(self):
+        point = torch.zeros(1, 41, 41)
+        point[0, 20, 20] = 200
+        blur = blurred(point, 2.0)[0]
+        assert blur.shape == (41, 41)
+        # The share of a normal distribution that falls into every pixel.
+        edges = [math.erf((k - 20.5) / (2 * math.sqrt(2))) / 2 for k in range(42)]
+        bell = np.diff(edges)
+        np.testing.assert_allclose(blur, 200 * np.outer(bell, bell), atol=1e-3)
+
+    def test_a_blur_does_not_darken_the_border(self):
+        colours = torch.tensor([10.0, 100.0, 250.0])[:, None, None].expand(3, 20, 20)
+        np.testing.assert_allclose(blurred(colours, 1.5), colours, rtol=1e-4)
+
+    def test_jitter_scales_every_colour_and_shifts_all(self):
+        pixels = torch.tensor([[[40.0, 100.0]], [[40.0, 100.0]], [[40.0, 100.0]]])
+        dark, bright = jittered(pixels, np.random.default_rng(0)).unbind(dim=2)
+        gains = (bright - dark)[:, 0] / 60
+        assert len(set(gains.tolist())) == 3
+        assert (abs(gains - 1) <= 0.2).all()
+        offsets = dark[:, 0] - 40 * gains
+        np.testing.assert_allclose(offsets, offsets[0], atol=1e-3)
+        assert 0 < abs(offsets[0]) <= 25.5
+        extreme = jittered(torch.tensor([[[0.0, 255.0]]]), np.random.default_rng(1))
+        assert extreme.min() >= 0
+        assert extreme.max() <= 255
+
+    def test_networks_see_the_same_values_with_and_without(self, frames):
+        pictures = [picture_tensor(own) for own in frames.pixels[:3]]
+        np.testing.assert_allclose(network_values(pictures), scaled(frames.pixels[:3]), atol=1e-6)
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import sys
+
 import numpy as np
 import pytest
 
+from calipers.cli.main import run
+from calipers.errors import UsageError
 from calipers.kernels import boxes as kernels
-from calipers.training.datasets import augment
-from calipers.training.datasets.augment import BoxedFrame
 from calipers.training.datasets.canvases import Canvases
 from calipers.training.datasets.frames import prepare
 from calipers.training.datasets.training_images import open_images
@@ -16,6 +19,9 @@ from training import layouts
 from training.needs import NEEDS_TORCH
 
 torch = pytest.importorskip("torch", reason=NEEDS_TORCH)
+pytest.importorskip("monai", reason=NEEDS_TORCH)
+from calipers.training.datasets import augment  # noqa: E402
+from calipers.training.datasets.augment import BoxedFrame  # noqa: E402
 from calipers.training.detector import (  # noqa: E402
     DetectorNetwork,
     DetectorTask,
@@ -114,53 +120,113 @@ class Pair:
     rows = np.arange(2)
 
     def sample(self, i):
-        pixels = np.zeros((40, 40), np.uint8)
-        box = [[4, 6, 14, 12], [20, 22, 30, 36]][i]
-        pixels[box[1] : box[3], box[0] : box[2]] = 200
-        return BoxedFrame(pixels, np.array([box], np.float64), np.array([i]))
+        x0, y0, x1, y1 = box = [[4, 6, 14, 12], [20, 22, 30, 36]][i]
+        pixels = torch.zeros(1, 40, 40)
+        pixels[0, y0:y1, x0:x1] = 200
+        return BoxedFrame(pixels, torch.tensor([box], dtype=torch.float32), torch.tensor([i]))
 
 
 def brightness(sample: BoxedFrame) -> float:
     """Share of bright pixels inside the boxes of an image."""
-    inside = np.zeros(sample.pixels.shape, np.bool_)
-    for x0, y0, x1, y1 in sample.boxes:
-        inside[int(np.floor(y0)) : int(np.ceil(y1)), int(np.floor(x0)) : int(np.ceil(x1))] = True
-    bright = sample.pixels > 60
-    return float((bright & inside).sum() / max(1, bright.sum()))
+    bright = sample.pixels[0] > 60
+    inside = torch.zeros_like(bright)
+    for x0, y0, x1, y1 in sample.boxes.tolist():
+        inside[math.floor(y0) : math.ceil(y1), math.floor(x0) : math.ceil(x1)] = True
+    return float((bright & inside).sum() / bright.sum().clamp(min=1))
 
 
 def test_a_mirror_image_twice_is_the_image():
     sample = Pair().sample(0)
-    for axis, box in ((1, [26, 6, 36, 12]), (0, [4, 28, 14, 34])):
+    for axis, box in ((augment.X, [26, 6, 36, 12]), (augment.Y, [4, 28, 14, 34])):
         once = augment.flipped(sample, axis)
         assert once.boxes.tolist() == [box]
         assert brightness(once) == 1
         twice = augment.flipped(once, axis)
-        np.testing.assert_array_equal(twice.pixels, sample.pixels)
-        np.testing.assert_array_equal(twice.boxes, sample.boxes)
+        assert torch.equal(twice.pixels, sample.pixels)
+        assert torch.equal(twice.boxes, sample.boxes)
 
 
-@pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("setting", ["light", "heavy"])
-def test_boxes_stay_around_what_they_show(setting, seed):
-    random = np.random.default_rng(seed)
-    sample = augment.augmented(Pair(), seed % 2, random, setting)
-    assert sample.pixels.shape == (40, 40)
-    assert sample.pixels.dtype == np.uint8
-    assert len(sample.boxes) == len(sample.labels)
-    assert (sample.boxes[:, 2:] - sample.boxes[:, :2] >= 2).all()
-    assert (sample.boxes >= 0).all()
-    assert (sample.boxes <= 40).all()
-    # What is bright lies in a box, except for what was cut off at the border.
-    assert brightness(sample) > 0.85
+def test_boxes_stay_around_what_they_show(setting):
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        sample = augment.augmented(Pair(), seed % 2, random, setting)
+        assert sample.pixels.shape == (1, 40, 40)
+        assert type(sample.pixels) is torch.Tensor  # without the records of MONAI
+        assert sample.pixels.min() >= 0
+        assert sample.pixels.max() <= 255
+        assert len(sample.boxes) == len(sample.labels)
+        assert (sample.boxes[:, 2:] - sample.boxes[:, :2] >= 2).all()
+        assert (sample.boxes >= 0).all()
+        assert (sample.boxes <= 40).all()
+        # What is bright lies in a box, except for what was cut off at the border.
+        assert brightness(sample) > 0.85
+
+
+MOVEMENTS = {
+    "scale": {"scale": 1.2},
+    "rotation": {"rotation": 25.0},
+    "shear": {"shear": 20.0},
+    "shift": {"shift": (-5.0, 3.0)},
+    "all": {"scale": 0.8, "rotation": -10.0, "shear": 5.0, "shift": (2.0, -4.0)},
+}
+
+
+@pytest.mark.parametrize("case", MOVEMENTS)
+def test_a_box_is_that_around_what_it_showed(case):
+    """The moved rectangle fills its new box in width and height, to a pixel of blurred edges."""
+    sample = augment.moved(Pair().sample(1), **MOVEMENTS[case])
+    rows, columns = torch.nonzero(sample.pixels[0] > 20, as_tuple=True)
+    bright = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+    assert sample.boxes[0].tolist() == pytest.approx([int(own) for own in bright], abs=1.2)
+
+
+def test_two_corners_of_a_box_are_not_enough():
+    """Why the box around four moved corners is ours: after a rotation MONAI's box is too small."""
+    from monai.apps.detection.transforms.array import AffineBox
+
+    sample = Pair().sample(1)
+    turned = augment.moved(sample, rotation=45)
+    half = math.sqrt(0.5)
+    affine = np.eye(3)
+    affine[:2, :2] = [[half, half], [-half, half]]
+    affine[:2, 2] = 20 - affine[:2, :2] @ [20, 20]
+    theirs = AffineBox()(sample.boxes, torch.from_numpy(affine).float())
+    assert brightness(turned) == 1
+    assert brightness(turned._replace(boxes=theirs)) < 0.8
+
+
+def test_movements_are_where_they_should_be():
+    sample = Pair().sample(0)
+    assert augment.moved(sample, shift=(3.0, 5.0)).boxes[0].tolist() == [7, 11, 17, 17]
+    larger = augment.moved(sample, scale=1.25).boxes[0]
+    assert larger.tolist() == pytest.approx([0, 2.5, 12.5, 10], abs=1e-5)
+    # Against the clock about the centre of the screen: (x, y) goes to (y, 40 - x).
+    turned = augment.moved(sample, rotation=90).boxes[0]
+    assert turned.tolist() == pytest.approx([6, 26, 12, 36], abs=1e-4)
 
 
 def test_what_leaves_the_frame_goes():
     sample = Pair().sample(0)
-    matrix = np.array([[1.0, 0, -12], [0, 1, 0]])
-    assert len(augment.moved(sample, matrix).boxes) == 0  # 2 of 10 columns are left
-    matrix = np.array([[1.0, 0, -8], [0, 1, 0]])
-    assert augment.moved(sample, matrix).boxes.tolist() == [[0, 6, 6, 12]]
+    assert len(augment.moved(sample, shift=(-12.0, 0.0)).boxes) == 0  # 2 of 10 columns are left
+    assert augment.moved(sample, shift=(-8.0, 0.0)).boxes.tolist() == [[0, 6, 6, 12]]
+
+
+def test_an_image_without_boxes_is_moved():
+    empty = Pair().sample(0)._replace(boxes=torch.zeros(0, 4), labels=torch.zeros(0).long())
+    flipped = augment.flipped(augment.moved(empty, scale=1.1, rotation=5), augment.X)
+    assert flipped.boxes.shape == (0, 4)
+    assert augment.mosaic([empty] * 4, np.random.default_rng(0)).boxes.shape == (0, 4)
+
+
+def test_a_mosaic_shows_four_images():
+    samples = [Pair().sample(k % 2) for k in range(4)]
+    sample = augment.mosaic(samples, np.random.default_rng(0))
+    assert sample.labels.tolist() == [0, 1, 0, 1]
+    assert brightness(sample) == 1
+    # Each at half its size: a quarter of the light of all.
+    light = sum(float(own.pixels.sum()) for own in samples) / 4
+    assert float(sample.pixels.sum()) == pytest.approx(light)
 
 
 def test_copy_paste_and_mix_up_bring_both():
@@ -171,8 +237,20 @@ def test_copy_paste_and_mix_up_bring_both():
     pasted = augment.copy_paste(first, second, np.random.default_rng(0))
     assert 1 in pasted.labels.tolist()
     assert brightness(pasted) == 1
-    empty = BoxedFrame(second.pixels, np.zeros((0, 4)), np.zeros(0, np.int64))
+    empty = second._replace(boxes=torch.zeros(0, 4), labels=torch.zeros(0).long())
     assert augment.copy_paste(first, empty, np.random.default_rng(0)) is first
+
+
+def test_augmentation_without_monai_is_refused_at_once(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(sys.modules, "monai", None)
+    assert augment.augmented(Pair(), 0, np.random.default_rng(0), "none").labels.tolist() == [0]
+    with pytest.raises(UsageError, match="augmentation needs MONAI"):
+        augment.augmented(Pair(), 0, np.random.default_rng(0), "light")
+    words = ["train", "digits", "--model", "detector", "--canvases", "20", "--epochs", "1"]
+    for own in (["--plan", "endocv2022", "--side", "64"], ["--ensemble", "endocv2022"]):
+        assert run([*words, *own, "-o", str(tmp_path / "runs")]) == 2
+        assert "augmentation needs MONAI" in capsys.readouterr().err
+        assert not (tmp_path / "runs").exists()
 
 
 def test_a_wider_detector_has_more_channels_and_the_usual_one_is_as_before() -> None:

@@ -119,8 +119,13 @@ def test_two_stages(frames, tmp_path):
     plan, rows = PLAN.changed(stages=2, epochs=4), np.arange(60)
     task = made(frames, plan)
     first = {name: value.clone() for name, value in task.network.state_dict().items()}
-    options = {"identity": "x", "threads": 1, "progress": None}
+    steps = []
+    options = {"identity": "x", "threads": 1, "progress": lambda *own: steps.append(own)}
     MODEL.fit(task, member_of(plan, rows), tmp_path, **options)
+    # One bar for both of them: it never goes back.
+    assert steps == sorted(steps)
+    assert steps[0] == (0, steps[-1][0])
+    assert len({total for _, total in steps}) == 1
     positive = frames.images.positive[rows]
     assert task.boxed[rows].tolist() == positive.tolist()
     # The same weights as of one training, and its maps decide.

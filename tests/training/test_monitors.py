@@ -24,6 +24,7 @@ from calipers.training.monitors import (  # noqa: E402
     _peaks,
     alarms_of,
 )
+from calipers.training.predict import predict  # noqa: E402
 from calipers.training.training_plan import TrainingPlan  # noqa: E402
 
 
@@ -114,8 +115,23 @@ def test_alarms_are_a_table_with_a_row_per_image(trained) -> None:
 
 
 def test_the_same_weights_give_the_same_alarms(trained, tmp_path) -> None:
-    words = ["predict", trained / "runs", trained / "idx", "--alarms", "-o", tmp_path / "again"]
-    assert run([str(word) for word in [*words, "--quiet"]]) == 0
+    steps = []
+    predict(
+        trained / "runs",
+        str(trained / "idx"),
+        tmp_path / "again",
+        alarms=True,
+        progress=lambda *own: steps.append(own),
+    )
+    # Test images are looked at for boxes and for alarms, training images for alarms.
+    names, counts, totals = zip(*(own for own in steps if own[0].startswith("predicting")))
+    assert set(names) == {"predicting", "predicting with subset-1"}
+    assert list(counts) == sorted(counts)
+    assert counts[0] == 0
+    record = json.loads((trained / "runs" / "run.json").read_text())
+    n_looks = 2 * len(record["split"]["test"]) + len(record["split"]["train"])
+    assert counts[-1] == totals[-1] == n_looks
+    assert "decoding training images" in {own[0] for own in steps}
     first = (trained / "boxes" / "subset-1-alarms.csv").read_bytes()
     assert (tmp_path / "again" / "subset-1-alarms.csv").read_bytes() == first
 

@@ -420,13 +420,15 @@ def _write_ranking_page(name: str, options: dict[str, Any]) -> None:
         raise UsageError(f"the study {name!r} has no maps to rank: calipers study anomaly")
     if options["output"] is not None or options["train"]:
         raise UsageError("--rank-maps writes its page alone: leave out -o and --train")
+    from calipers.studies.anomaly.archive import with_brains
+    from calipers.studies.anomaly.brains import read_template
     from calipers.studies.anomaly.ranking_page import write_ranking_page
     from calipers.studies.anomaly.study import open_brains
 
     path = Path(options["rank_maps"])
     check_file(options["rank_maps"], force=options["force"], inputs=())
     archive, (entry,) = open_brains(options["keep"])
-    bench = archive.benchmarks[0]
+    bench = with_brains(archive.benchmarks[0], archive.about, read_template())
     write_ranking_page(path, bench, seed=options["seed"], archive=str(entry["sha256"]))
     click.echo(f"Open {path}, rank the maps, and run: calipers study anomaly --ranking ranking.csv")
 

@@ -108,13 +108,17 @@ def chosen_part(options: Mapping[str, Any]) -> Part | None:
 
 
 @contextmanager
-def chosen_workers(options: Mapping[str, Any], *, processes: bool) -> Iterator[Workers]:
+def chosen_workers(
+    options: Mapping[str, Any], *, processes: bool, alone: bool = False
+) -> Iterator[Workers]:
     """Give the workers of --jobs, --engine and --scheduler.
 
     Parameters
     ----------
     processes
         Use processes instead of threads on this machine: right where files are decoded.
+    alone
+        Also for a single job, which this process does otherwise.
     """
     jobs = options["jobs"]
     if options["engine"] == "dask":
@@ -125,7 +129,7 @@ def chosen_workers(options: Mapping[str, Any], *, processes: bool) -> Iterator[W
         return
     if options["scheduler"] is not None:
         raise UsageError("--scheduler is for --engine dask")
-    if jobs == 1 or not processes:
+    if not processes or (jobs == 1 and not alone):
         yield Workers(jobs, None)
         return
     from calipers.engine.processes import Processes

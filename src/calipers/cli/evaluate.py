@@ -73,8 +73,8 @@ WIDEST = 40  # of a column: a longer name pushes its own line only
 if TYPE_CHECKING:
     from calipers.data.cohort import Cohort
     from calipers.doctor.checkup import Checkup
+    from calipers.doctor.findings import Symptom
     from calipers.doctor.remedies import Inputs
-    from calipers.doctor.symptoms import Symptom
     from calipers.engine.store import Store
     from calipers.io.saved.folder import Stored
     from calipers.results.requirements import Outcome, Requirements

@@ -14,16 +14,21 @@ import io
 import json
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from types import FrameType
 from typing import Any, TextIO
 
 import click
 
 from calipers import __version__
+from calipers.engine.signals import (
+    die_of_signals,
+    is_stopped,
+    leave_on_signals,
+    raise_on_signals,
+    word_and_code,
+)
 from calipers.errors import CalipersError, InputError, InputProblems, did_you_mean
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
@@ -137,7 +142,9 @@ class Verbs(click.Group):
         if args and args[0] not in VERBS and not args[0].startswith("-"):
             hint = SYNONYMS.get(args[0]) or did_you_mean(args[0], VERBS)
             raise click.UsageError(f"no verb {args[0]!r}; {hint}")
-        return super().resolve_command(ctx, args)
+        resolution = super().resolve_command(ctx, args)
+        raise_on_signals()  # its modules are loaded, and it may open files
+        return resolution
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs without importing them."""
@@ -192,15 +199,18 @@ class Outlet(io.FileIO):
             return memoryview(data).nbytes
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM came: the work ends as it does after an interruption from the keyboard."""
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
+    leave_on_signals()
     sys.stdout, sys.stderr = _outlet(sys.stdout, vital=True), _outlet(sys.stderr, vital=False)
-    signal.signal(signal.SIGTERM, _terminate)
-    sys.exit(run(sys.argv[1:] if argv is None else list(argv)))
+    words = sys.argv[1:] if argv is None else list(argv)
+    try:
+        code = run(words)
+        die_of_signals()
+    except KeyboardInterrupt as stop:  # while the result or an error was printed
+        die_of_signals()
+        code = _stopped(stop, words, "--json" in words)
+    sys.exit(code)
 
 
 def _outlet(stream: TextIO | None, *, vital: bool) -> TextIO:
@@ -217,12 +227,6 @@ def _outlet(stream: TextIO | None, *, vital: bool) -> TextIO:
         errors="backslashreplace",
         line_buffering=stream.line_buffering,
     )
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    # The second signal ends the process at once, as the second Ctrl-C does.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    raise Terminated
 
 
 def _has_bytes(text: str) -> bool:
@@ -258,17 +262,7 @@ def run(argv: Sequence[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt) as stop:
-        again = shlex.join(["calipers", *argv])
-        signal_of = stop.__cause__ or stop  # click wraps it
-        terminated = isinstance(signal_of, Terminated)
-        word = "terminated" if terminated else "interrupted"
-        notes = getattr(signal_of, "__notes__", None) or ["nothing was left half-written"]
-        return _fail(
-            word,
-            f"{word}; {'; '.join(notes)}. To run it again: {again}",
-            as_json,
-            143 if terminated else 130,
-        )
+        return _stopped(stop.__cause__ or stop, argv, as_json)  # click wraps it
     except click.ClickException as error:
         command = "calipers"
         if isinstance(error, click.UsageError) and error.ctx:
@@ -282,6 +276,8 @@ def run(argv: Sequence[str]) -> int:
             "memory", f"not enough memory for these inputs [memory]\n  hint: {hint}", as_json, 2
         )
     except Exception as error:
+        if is_stopped():  # a module that was being imported says so in its own way
+            return _stopped(None, argv, as_json)
         if isinstance(error, OSError) and error.errno in NO_SPACE:
             # Files report this themselves; this is stdout, so the message goes to stderr.
             _drop_stdout()
@@ -294,6 +290,13 @@ def run(argv: Sequence[str]) -> int:
             message = f"{error.filename or 'a file'}: {error.strerror} [not-readable]"
             return _fail("not-readable", message, as_json, 2)
         return _bug(error, argv, as_json)
+
+
+def _stopped(stop: BaseException | None, argv: Sequence[str], as_json: bool) -> int:
+    word, code = word_and_code(stop)
+    notes = getattr(stop, "__notes__", None) or ["nothing was left half-written"]
+    again = shlex.join(["calipers", *argv])
+    return _fail(word, f"{word}; {'; '.join(notes)}. To run it again: {again}", as_json, code)
 
 
 def _drop_stdout() -> None:
@@ -324,8 +327,9 @@ def _fail(kind: str, message: str, as_json: bool, code: int, **facts: object) ->
         except OSError:  # a full disk behind stdout: the exit code still tells
             _drop_stdout()
     else:
-        from calipers.show.terminal import printable
+        from calipers.show.terminal import clear_progress, printable
 
+        clear_progress()
         click.echo(f"error: {printable(message)}", err=True)
     return code
 

@@ -41,6 +41,7 @@ from calipers.cli.options import (
     force_option,
     groups_option,
     images_option,
+    lenient_options,
     named_files,
     output_file_option,
     output_options,
@@ -145,6 +146,7 @@ SETTINGS = ("threshold", "connectivity", "least", "tuning")
     "Folder of the images, for the pictures on the page.",
     "Write the page with hashed ids and without pictures.",
 )
+@lenient_options("samples")
 @part_option
 @max_memory_option
 @plan_option
@@ -213,7 +215,10 @@ def run_maps(
         return
     command = click.get_current_context().find_root().obj or ()
     with ExitStack() as stack:
-        jobs, executor = stack.enter_context(chosen_workers(options, processes=True))
+        # A sample that ends the process that reads it must not end this one.
+        alone = not options["strict"]
+        jobs, executor = stack.enter_context(chosen_workers(options, processes=True, alone=alone))
+        meaning["lenient"] = not options["strict"]
         if options["output"] is not None:
             plan = map_plan(samples, protocol, **meaning, command=command)
             store = stack.enter_context(run_blocks(plan, options, part, store))
@@ -229,6 +234,7 @@ def run_maps(
             protocol,
             **how,
             label=options["label"],
+            allow_loss=options["allow_loss"],
             seed=options["seed"],
             ci=not options["no_ci"],
             by=tuple(dict.fromkeys(options["by"])),

@@ -307,6 +307,29 @@ def chosen_replicates(options: dict[str, Any], default: int) -> int:
     return options["replicates"] or default
 
 
+def lenient_options_of(what: str) -> tuple[Callable[[F], F], ...]:
+    """Return --strict, --lenient and --allow-loss, for ``what`` may be broken."""
+    return (
+        click.option(
+            "--strict/--lenient",
+            default=True,
+            help=f"Stop at broken {what}, or set them aside and count them.",
+        ),
+        click.option(
+            "--allow-loss",
+            metavar="SHARE",
+            type=SHARE_OR_BOUND,
+            default=0.5,
+            help=f"Share of the {what} that --lenient may set aside (0.5).",
+        ),
+    )
+
+
+def lenient_options(what: str) -> Callable[[F], F]:
+    """Declare --strict, --lenient and --allow-loss."""
+    return partial(added, lenient_options_of(what))
+
+
 def reading_options(function: F) -> F:
     """Add the options that say how files are read."""
     formats = "xyxy, xywh or cxcywh, each also with -normalised; or xyxy-inclusive. COCO is xywh."
@@ -345,18 +368,7 @@ def reading_options(function: F) -> F:
         click.option(
             "--ids-as-strings", is_flag=True, help='Treat the image ids 1 and "1" as the same.'
         ),
-        click.option(
-            "--strict/--lenient",
-            default=True,
-            help="Stop at broken records, or set them aside and count them.",
-        ),
-        click.option(
-            "--allow-loss",
-            metavar="SHARE",
-            type=SHARE_OR_BOUND,
-            default=0.5,
-            help="Share of the records that --lenient may set aside (0.5).",
-        ),
+        *lenient_options_of("records"),
         click.option(
             "--outside",
             type=OUTSIDE,

@@ -40,6 +40,7 @@ from calipers.cli.options import (
     groups_option,
     images_option,
     jobs_option,
+    lenient_options,
     output_folder_option,
     output_options,
     resampling_arguments,
@@ -289,6 +290,7 @@ def grid_of(text: str | None) -> tuple[int, ...] | None:
 @jobs_option(BLOCKS)
 @engine_option
 @scheduler_option
+@lenient_options("images")
 @part_option
 @max_memory_option
 @force_option(REPLACE_RESULTS)
@@ -354,18 +356,22 @@ def run_stability(models: tuple[str, ...], *, store: Store | None = None, **opti
             print_cost(cost, options)
             return
     with ExitStack() as stack:
-        jobs, executor = stack.enter_context(chosen_workers(options, processes=False))
+        lenient = not options["strict"]
+        # Threads are quicker, but one of them that ends would end the program.
+        workers = chosen_workers(options, processes=lenient, alone=lenient)
+        jobs, executor = stack.enter_context(workers)
         if options["output"] is not None:
-            plan = bag_plan(bags, questions, command)
+            plan = bag_plan(bags, questions, command, lenient=lenient)
             store = stack.enter_context(run_blocks(plan, options, part, store))
         how: dict[str, Any] = {"jobs": jobs, "executor": executor, "store": store}
+        how["lenient"] = lenient
         how["progress"] = narrator.steps("reading", "resampling")
         if part is not None:
             number = collect_bags(bags, questions, **how)
             narrator.say(f"part {part}: {number} images are kept in {options['output']}")
             click.echo(options["output"])
             return
-        result = run(bags, **how, **analysis)
+        result = run(bags, **how, **analysis, allow_loss=options["allow_loss"])
         objects = None
         if cohort is not None:
             objects = _objects(cohort, narrator, options)

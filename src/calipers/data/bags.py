@@ -183,6 +183,59 @@ class ArrayBags:
         )
 
 
+@dataclass(frozen=True)
+class SomeBags:
+    """Some bags of a source, in its order; whatever else the source has is passed on."""
+
+    source: Any  # Bags
+    places: NDArray[np.int64]
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models of the source."""
+        return tuple(self.source.models)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of these bags."""
+        return tuple(self.source.ids[i] for i in self.places.tolist())
+
+    @property
+    def groups(self) -> Mapping[str, Column]:
+        """The columns of these bags."""
+        columns = self.source.groups.items()
+        return {name: np.asarray(column)[self.places] for name, column in columns}
+
+    @property
+    def positive(self) -> Flags | None:
+        """Which of these bags have something to find."""
+        positive = self.source.positive
+        return None if positive is None else np.asarray(positive, np.bool_)[self.places]
+
+    @property
+    def bag_scores(self) -> F64 | None:
+        """The scores of these bags."""
+        scores = self.source.bag_scores
+        return None if scores is None else np.asarray(scores, np.float64)[:, self.places]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes of the source."""
+        return tuple(self.source.notes)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, i: int) -> Bag:
+        bag: Bag = self.source[int(self.places[i])]
+        return bag
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # copies and pickles ask before there is a source
+            raise AttributeError(name)
+        return getattr(self.source, name)
+
+
 def _gather(maps: Any) -> tuple[tuple[str, ...] | None, Maps, tuple[str, ...] | None]:
     """Return the names of the models or None, one array per bag, and the bag ids or None."""
     if isinstance(maps, Mapping):

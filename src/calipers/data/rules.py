@@ -40,6 +40,7 @@ Role = Literal["references", "predictions"]
 OUTSIDE_TOLERANCE = 1.0  # pixels; annotation tools round
 SIDES = " (two formats, such as xywh,xyxy, are for references and predictions)"
 PERCENT = 100.0
+FEWEST_RANKS = 5
 LEAST_PERCENT = 20.0  # a model that is never surer than this has other scores
 # A few boxes beyond the image are sloppy; one in five is another format.
 SUSPECT_SHARE = 0.2
@@ -396,7 +397,16 @@ def are_percentages(score: F64) -> bool:
     if not len(score):
         return False
     is_within = score.min() >= 0 and LEAST_PERCENT < score.max() <= PERCENT
-    return bool(is_within and (score > 1).mean() > 0.5)
+    return bool(is_within and (score > 1).mean() > 0.5) and not are_ranks(score)
+
+
+def are_ranks(score: F64) -> bool:
+    """Return whether scores are places in a list: 1, 2, ..., with equal places after ties."""
+    if len(score) < FEWEST_RANKS or not np.isfinite(score).all():
+        return False
+    values, counts = np.unique(score, return_counts=True)
+    is_mostly_distinct = 2 * len(values) > len(score)
+    return is_mostly_distinct and bool(np.array_equal(values, 1.0 + np.cumsum(counts) - counts))
 
 
 def _check_areas(delivery: Delivery) -> Iterable[Finding]:

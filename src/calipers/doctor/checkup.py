@@ -22,20 +22,19 @@ import numpy as np
 
 from calipers.data.cohort import Cohort, FileIntake, Images, Intake
 from calipers.data.rules import Delivery, Role, as_predictions, as_references, examine
+from calipers.doctor.box_trials import LAYOUTS
+from calipers.doctor.findings import Symptom, conclusion, few
+from calipers.doctor.reference_checks import COHORT_CHECKS
 from calipers.doctor.remedies import Inputs, Plan, commands_of, lenient_commands
 from calipers.doctor.symptoms import (
-    COHORT_CHECKS,
     EXPLAINS,
     MODEL_CHECKS,
     OTHER_SPLITS,
     SUBMISSION_CHECKS,
     Case,
     ModelCheck,
-    Symptom,
-    conclusion,
-    few,
 )
-from calipers.doctor.trial import LAYOUTS, RawPredictions
+from calipers.doctor.trial import RawPredictions
 from calipers.errors import CalipersError, InputError, InputProblems
 from calipers.io.assemble import Assembled, apply_rules, assemble
 from calipers.io.read import (
@@ -57,6 +56,8 @@ EXAMINED = 1 << 24  # bytes of a table without references, about 300,000 rows: a
 SENT_HERE = "; calipers doctor compares the names"
 RESULTS = (".json", ".csv", ".tsv", ".parquet")  # files in which tools write predictions
 MOST_RESULTS = 20  # of a folder that are tried
+PIXELS = "cxcywh"  # boxes as in YOLO, in pixels
+MOST_FRACTIONS = 0.5  # share of boxes beyond which they are pixels; a small one lies within 0..1
 UNKNOWN_RULES = ("unknown-image", "unknown-category", "id-type")
 
 
@@ -246,6 +247,23 @@ def _fitting_format(opened: OpenReferences) -> str | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
+def _pixels(path: PathName, part: ObjectPart) -> Symptom | None:
+    """Return the finding on predictions that are pixels in a format of fractions, if most are."""
+    beyond = [problem for problem in part.problems if problem.rule == "not-normalised"]
+    if len(beyond) <= MOST_FRACTIONS * part.n_records:
+        return None
+    return Symptom(
+        "box-format",
+        "error",
+        fspath(path),
+        "boxes are no fractions of the image, as this format has them",
+        len(beyond),
+        part.n_records,
+        f"read the boxes as {PIXELS}, or as the format that they have",
+        few([f"{problem.location} {problem.value}".strip() for problem in beyond]),
+    )
+
+
 def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Inputs) -> Checkup:
     images, options = opened.file.images, inputs.options
     inputs = replace(inputs, preset=reader_of(opened.file.format).preset)
@@ -271,6 +289,10 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
             inputs = replace(inputs, predictions={**inputs.predictions, name: place})
             parts = _read_parts(name, place, opened.index, own_options)
         for file, model, kind, part in parts:
+            pixels = _pixels(path, part)
+            if pixels is not None and own_options.box_format is None:
+                inputs = inputs.with_prediction_format(PIXELS)
+                return _check_opened(opened, [*symptoms, pixels], inputs)
             cases.append((name, model, part, sample_of(part)))
             symptoms_of_part, is_usable = broken_records(
                 part, images, "predictions", options.of_predictions()
@@ -298,6 +320,8 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
         case = Case(bare, path, sample, keys, class_keys, assembled.box_formats[0])
         own, case = examine_case(case, MODEL_CHECKS)
         findings += own
+        # Boxes of which it is known that they are wrong, and not exactly how.
+        failed |= any(symptom.level == "error" and symptom.remedy is None for symptom in own)
         plans[name].add(model, part, case, own)
     findings = unexplained(findings)
     if failed or not cases:
@@ -529,6 +553,8 @@ def examine_case(case: Case, checks: Sequence[ModelCheck]) -> tuple[list[Symptom
             symptoms.append(symptom)
             if symptom.remedy is not None:
                 case = replace(case, sample=symptom.remedy)
+            if symptom.cohort is not None:
+                case = replace(case, cohort=symptom.cohort)
     return symptoms, case
 
 

@@ -23,14 +23,14 @@ from typing import Any
 import numpy as np
 
 from calipers.data.cohort import Cohort
+from calipers.doctor.findings import Symptom, few
 from calipers.doctor.remedies import Inputs
-from calipers.doctor.symptoms import Symptom, few
-from calipers.doctor.trial import RawPredictions, convincing, overlaps, share_met
+from calipers.doctor.trial import LEAST_SHARE, RawPredictions, convincing, overlaps, share_met
 from calipers.errors import CalipersError
 from calipers.io.read import read_all
 from calipers.io.reader import Options
 
-CLASSES, INSTANCES = "classes", "instances"
+CLASSES, INSTANCES, NONZERO = "classes", "instances", "nonzero"
 BY_CHANCE = 0.6  # of the references that are met, so many may be of the right class by chance
 MANY_LENGTHS = 3  # files that count to so many different last values number objects
 
@@ -82,6 +82,45 @@ def numbered_objects(
         "pass --labels instances",
         few([f"value {name}" for name in as_classes.classes]),
         {"labels": INSTANCES},
+    )
+
+
+def unclassed_objects(
+    inputs: Inputs, reading: Mapping[str, Any], values: Sequence[tuple[int, ...]]
+) -> Symptom | None:
+    """Return the finding that predictions number their objects, beside references with classes.
+
+    ``values`` are those of every file of predictions. Nothing tells the class of such an object, so
+    that all values are one finding.
+    """
+    lengths = _counted_lengths(values)
+    if reading.get("labels", CLASSES) != CLASSES or len(lengths) < 2:
+        return None
+    as_classes, as_one = (_read(inputs, reading, labels) for labels in (CLASSES, NONZERO))
+    if as_classes is None or as_one is None or not as_classes.intake.quarantined:
+        return None
+    shares = []
+    for model in as_one.models:
+        sample = RawPredictions.of(as_one.models[model])
+        share_after, share_before = share_met(overlaps(as_one, sample), len(sample)), 0.0
+        if model in as_classes.models:
+            sample = RawPredictions.of(as_classes.models[model])
+            share_before = share_met(overlaps(as_classes, sample), len(sample))
+        if share_after < LEAST_SHARE or share_before > BY_CHANCE * share_after:
+            return None
+        shares.append((share_after, share_before))
+    after_share, before_share = np.mean(shares, axis=0).tolist()
+    return Symptom(
+        "label-instances",
+        "error",
+        ", ".join(fspath(path) for path in inputs.predictions.values()),
+        f"values number the objects of a volume up to {max(lengths)}, and the references have "
+        f"{len(as_classes.classes)} classes: {after_share:.0%} of the references are met if all "
+        f"values are one finding, {before_share:.0%} as classes",
+        len(values),
+        len(values),
+        "pass --labels nonzero, or save the class of every object as its value",
+        reading={"labels": NONZERO},
     )
 
 

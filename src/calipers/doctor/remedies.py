@@ -23,7 +23,8 @@ import numpy as np
 
 from calipers.data.cohort import Cohort
 from calipers.data.rules import as_predictions, examine, settle
-from calipers.doctor.symptoms import Case, Symptom
+from calipers.doctor.findings import Symptom
+from calipers.doctor.symptoms import REPEATED, Case
 from calipers.doctor.trial import RawPredictions, overlaps, share_met
 from calipers.errors import CalipersError
 from calipers.io.consensus import EACH
@@ -77,6 +78,11 @@ class Inputs:
     def with_reference_format(self, box_format: str) -> Inputs:
         """Return the inputs with another box format of the references."""
         both = (box_format, self.options.prediction_box_format)
+        return replace(self, reading={**self.reading, "box_format": both})
+
+    def with_prediction_format(self, box_format: str) -> Inputs:
+        """Return the inputs with another box format of the predictions."""
+        both = (self.options.box_format, box_format)
         return replace(self, reading={**self.reading, "box_format": both})
 
     def with_readers(self, rule: str) -> Inputs:
@@ -203,7 +209,9 @@ def _rewritten(inputs: Inputs, plan: Plan) -> Cohort | None:
     scale = plan.reading.get("score_scale", inputs.options.score_scale)
     findings = examine(delivery, sizes, "predictions", score_scale=scale, declared=True)
     delivery, _, _ = settle(delivery, findings, part.source, lenient=True)
-    if len(delivery) < (1 - MOST_LOST) * part.n_records:
+    # Copies of other predictions are no loss.
+    n_copies = sum(symptom.count for symptom in plan.fixes if symptom.code == REPEATED)
+    if len(delivery) < (1 - MOST_LOST) * (part.n_records - n_copies):
         return None
     cohort = case.cohort.with_predictions(model, as_predictions(delivery, sizes))
     with TemporaryDirectory() as folder:

@@ -22,6 +22,7 @@ Rule = Callable[[str], str]
 EXTENSION = re.compile(
     r"(\.(nii|mha|mhd|nrrd|dcm|dicom|png|jpe?g|bmp|tiff?|npy|npz|json|xml|txt))(\.gz)?$", re.I
 )
+FEWEST_AFFIXED = 3  # names from which a text that all have in common is no chance
 SIMILAR = 0.75  # share of letters that a misspelt class has in common with the right one
 
 
@@ -54,6 +55,10 @@ def _unpadded(name: str) -> str:
     return re.sub(r"(?<!\d)0+(?=\d)", "", _plain(name))
 
 
+def _one_sign(name: str) -> str:
+    return re.sub(r"[\s_\-.]+", "_", _plain(name))
+
+
 def _no_channel(name: str) -> str:
     return re.sub(r"_0000$", "", _bare(name))
 
@@ -68,6 +73,7 @@ IMAGE_RULES: tuple[tuple[str, str, Rule], ...] = (
     ("case", "upper and lower case", _plain),
     ("zeros", "leading zeros", _unpadded),
     ("channel", "the suffix _0000", _no_channel),
+    ("signs", "dashes, underscores and blanks", _one_sign),
 )
 
 
@@ -81,10 +87,17 @@ class ImageMatch(NamedTuple):
 
 def image_index(names: Sequence[str], cohort: Cohort) -> ImageMatch | None:
     """Return the images that unknown names mean, if one rule explains all of them."""
-    distinct = dict.fromkeys(names)
     lists = [cohort.images.ids]
     if "file_name" in cohort.images.groups:
         lists.append(tuple(map(str, cohort.images.groups["file_name"].tolist())))
+    return same_names(names, *lists)
+
+
+def same_names(names: Sequence[str], *lists: Sequence[str]) -> ImageMatch | None:
+    """Return which of the known names others mean, if one rule explains all of them; a further list
+    has other names of the same images, in the same order.
+    """
+    distinct = dict.fromkeys(names)
     for how, words, rule in IMAGE_RULES:
         for position, known_names in enumerate(lists):
             images = _matched(distinct, known_names, rule)
@@ -92,7 +105,56 @@ def image_index(names: Sequence[str], cohort: Cohort) -> ImageMatch | None:
                 if how == "type" and position:
                     return ImageMatch("file", "file names in place of ids", images)
                 return ImageMatch(how, words, images)
+    for known_names in lists:
+        match = _affixed(list(distinct), known_names)
+        if match is not None:
+            return match
     return None
+
+
+def _affixed(names: Sequence[str], known_names: Sequence[str]) -> ImageMatch | None:
+    """Return the images of names that all have the same text before and behind the right one, or
+    lack such a text.
+    """
+    if len(names) < FEWEST_AFFIXED or len(set(known_names)) < len(known_names):
+        return None
+    places = {name: k for k, name in enumerate(known_names)}
+    matches = []
+    for before, behind in _affixes(names[0], known_names):
+        images = {}
+        for name in names:
+            inside = name[len(before) : len(name) - len(behind)]
+            if name == f"{before}{inside}{behind}" and inside in places:
+                images[name] = places[inside]
+        matches.append((before, behind, images))
+    for longer in known_names:
+        for before, behind in _affixes(longer, names[:1]):
+            images = {}
+            for name in names:
+                if f"{before}{name}{behind}" in places:
+                    images[name] = places[f"{before}{name}{behind}"]
+            matches.append((before, behind, images))
+    complete = [match for match in matches if len(match[2]) == len(names)]
+    # Two ways to cut the names are none.
+    if len(complete) != 1 or len(set(complete[0][2].values())) < len(names):
+        return None
+    before, behind, images = complete[0]
+    words = " and ".join(repr(text) for text in (before, behind) if text)
+    return ImageMatch("affix", f"the text {words}", images)
+
+
+def _affixes(name: str, parts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the texts before and behind each part that a name has; 1 is no part of 12."""
+    pairs = set()
+    for part in parts:
+        if not part or part == name or part not in name:
+            continue
+        before, _, behind = name.partition(part)
+        is_cut = before[-1:].isdigit() and part[0].isdigit()
+        is_cut |= behind[:1].isdigit() and part[-1].isdigit()
+        if not is_cut:
+            pairs.add((before, behind))
+    return sorted(pairs)
 
 
 def _matched(

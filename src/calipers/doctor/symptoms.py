@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be wrong with references and predictions: one function per mistake.
+"""What may be wrong with the predictions of a model beside references: one function per mistake.
 
-`COHORT_CHECKS` look at the references with their images, `MODEL_CHECKS` at the predictions of one
-model beside them. A check yields `Symptom`s. One that knows a fix has tried it (`doctor.trial`) and
+A check of `MODEL_CHECKS` yields `Symptom`s. One that knows a fix has tried it (`doctor.trial`) and
 hands the fixed predictions to the checks after it, so that two mistakes in one file are both found.
 A new check is one function and one entry in these lists. `calipers.doctor.checkup` runs them.
 """
@@ -12,91 +11,48 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import F64, I64
-from calipers.data.cohort import ORIGINAL, Cohort
-from calipers.data.rules import PERCENT, are_percentages
+from calipers.data.cohort import Cohort
+from calipers.data.objects import from_corners, to_corners
+from calipers.data.rules import PERCENT, are_percentages, are_ranks
+from calipers.doctor.box_trials import LAYOUTS, MOVED, best_trial
+from calipers.doctor.class_agreement import (
+    class_votes,
+    exchanged_classes,
+    renamed_classes,
+    targets,
+)
+from calipers.doctor.findings import MOST_EXAMPLES, Level, Symptom, few
+from calipers.doctor.map_scores import rank_agreement
+from calipers.doctor.reference_checks import SPLIT_COLUMNS, reference_file
 from calipers.doctor.spelling import class_index, image_index
-from calipers.doctor.trial import RawPredictions, best_trial, convincing, overlaps, share_met
+from calipers.doctor.trial import (
+    HIT,
+    LEAST_SHARE,
+    NEAR_ZERO,
+    RawPredictions,
+    convincing,
+    overlaps,
+    share_met,
+)
 from calipers.io.reader import Key
 
-Level = Literal["error", "warning", "note"]
-MOST_EXAMPLES = 5
-LONGEST = 100  # characters of an example
-SPLIT_COLUMNS = ("split", "subset", "fold", "partition", "set", "train_val_test")
-CENTRE_COLUMNS = ("centre", "center", "site", "hospital", "institution", "clinic", "scanner")
 SPLIT_NAMES = ("train", "trainval", "val", "valid", "validation", "test", "testing", "training")
-OTHER_SPLITS = "other-splits"
+OTHER_SPLITS, REPEATED = "other-splits", "repeated"
+FEWEST_OF_BOTH = 10  # predictions on references, and beside them, from which scores are compared
+CLEARLY, CERTAINLY = 3.0, 5.0  # standard errors below chance
+MOST_INVERTED = 0.25  # share of pairs in which the prediction on a reference has the higher score
+MOST_BEYOND = 0.1  # share of scores outside of 0..1 from which none is a probability
+FEW_CLASSES = 3
+MANY_REFERENCES = 10  # of a class, from which its absence among predictions is told
 BY_CHANCE = 0.01  # probability that a model is silent on a whole split although it was run there
-FEWEST_UNITS = 5  # with references of a class: fewer give no interval that can be trusted
-# A patient's part of a name: everything before the last separated number or letter code.
-PARTS = re.compile(r"^(?P<patient>.+?)[_\-. ](?P<rest>[^_\-. ]+)$")
-NUMBER = re.compile(r"\d")
-
-
-@dataclass(frozen=True)
-class Symptom:
-    """One finding: what it is, how many, examples, and what to do about it."""
-
-    code: str
-    level: Level
-    about: str  # a file
-    message: str
-    count: int
-    total: int
-    hint: str = ""
-    examples: tuple[str, ...] = ()
-    # The fix: keywords of `calipers.read` that do it, and the predictions as they should be.
-    reading: Mapping[str, Any] = field(default_factory=dict)
-    remedy: RawPredictions | None = field(default=None, repr=False)
-
-    @property
-    def is_rewritten(self) -> bool:
-        """Whether no option reads the file rightly, so that the predictions must be rewritten."""
-        return self.remedy is not None and not self.reading
-
-    def lines(self) -> Iterator[str]:
-        """Yield the finding for a terminal: the hint first, then what was seen, then examples."""
-        yield f"  {self.code} ({self.level}) in {self.about}"
-        if self.hint:
-            yield f"    fix        {self.hint}"
-        yield f"    seen       {self.message}; {self.count} of {self.total}"
-        for k, example in enumerate(self.examples):
-            label = "" if k else "examples"
-            yield f"    {label:<10} {example}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the finding for JSON output."""
-        return {
-            "code": self.code,
-            "level": self.level,
-            "file": self.about,
-            "message": self.message,
-            "count": self.count,
-            "total": self.total,
-            "hint": self.hint,
-            "examples": list(self.examples),
-        }
-
-
-def conclusion(findings: Sequence[Symptom], commands: Sequence[str]) -> list[str]:
-    """Return the lines that end every checkup: the findings, and the command that works."""
-    lines: list[str] = []
-    if findings:
-        lines += ["", f"Findings       {len(findings)}"]
-        for symptom in findings:
-            lines += symptom.lines()
-    if commands:
-        lines += ["", "The command that works"]
-        lines += [f"  {command}" for command in commands]
-    elif any(symptom.level == "error" for symptom in findings):
-        lines += ["", "No command evaluates these files as they are: see the findings."]
-    return lines
+FEWEST_REPEATED, LEAST_REPEATED = 10, 0.2  # predictions, and share of copies among them
 
 
 @dataclass(frozen=True)
@@ -109,12 +65,6 @@ class Case:
     image_keys: Sequence[Key]  # ids as the references type them
     class_keys: Mapping[Key, int] | None
     reference_format: str = "xyxy"
-
-
-def few(values: Sequence[object] | set[Any]) -> tuple[str, ...]:
-    """Return the first examples as text, each once."""
-    texts = dict.fromkeys(str(value) for value in values)
-    return tuple(text[:LONGEST] for text in list(texts)[:MOST_EXAMPLES])
 
 
 # Predictions of a model
@@ -237,6 +187,175 @@ def class_numbers(case: Case) -> Iterator[Symptom]:
             return
 
 
+def class_meanings(case: Case) -> Iterator[Symptom]:
+    """Predicted classes have names of other lists, languages or classes; their boxes tell them."""
+    sample, classes = case.sample, case.cohort.classes
+    votes = class_votes(case.cohort, sample)
+    renamed = renamed_classes(votes)
+    if renamed:
+        label, names = sample.label.copy(), dict(sample.label_names)
+        for row, key in sample.label_names.items():
+            if key in renamed:
+                label[row] = renamed[key]
+                del names[row]
+        remedy = replace(sample, label=label, label_names=names)
+        yield Symptom(
+            "class-names",
+            "error",
+            case.file,
+            "boxes of classes that the references lack lie on references of one class each"
+            + _gain(overlaps(case.cohort, sample), overlaps(case.cohort, remedy), sample),
+            len(sample.label_names) - len(names),
+            len(sample),
+            "write the class names as in the references",
+            few([f"{name!r} is {classes[k]!r}" for name, k in renamed.items()]),
+            {},
+            remedy,
+        )
+        return
+    meanings = exchanged_classes(votes, len(classes))
+    if meanings is None:
+        return
+    places = np.array([meanings[k] for k in range(len(classes))])
+    label = np.where(sample.label >= 0, places[np.maximum(sample.label, 0)], -1)
+    remedy = replace(sample, label=label)
+    before, after = overlaps(case.cohort, sample), overlaps(case.cohort, remedy)
+    # Of few classes there are few orders, so that chance finds none that fits.
+    if convincing(before, after, len(sample), fitted=len(classes) > FEW_CLASSES):
+        wrong = [k for k in range(len(classes)) if meanings[k] != k]
+        yield Symptom(
+            "classes-exchanged",
+            "error",
+            case.file,
+            "boxes lie on references of another class each" + _gain(before, after, sample),
+            int(np.isin(sample.label, wrong).sum()),
+            len(sample),
+            "check the order of the classes",
+            few([f"{classes[k]!r} is {classes[meanings[k]]!r}" for k in wrong]),
+            {},
+            remedy,
+        )
+
+
+def repeated(case: Case) -> Iterator[Symptom]:
+    """The same predictions several times: a file was written twice, or runs were joined."""
+    sample = case.sample
+    if len(sample) < FEWEST_REPEATED or sample.score is None:
+        return
+    columns = [sample.image, sample.label, sample.score, *sample.boxes.T]
+    first = np.unique(np.column_stack(columns), axis=0, return_index=True)[1]
+    n_copies = len(sample) - len(first)
+    if n_copies < LEAST_REPEATED * len(sample):
+        return
+    image = np.full(len(sample), -1, np.int64)
+    image[first] = sample.image[first]
+    yield Symptom(
+        REPEATED,
+        "warning",
+        case.file,
+        "predictions that are equal to another one, with image, class, box and score: each counts "
+        "as a false alarm",
+        n_copies,
+        len(sample),
+        "write every prediction once: was the file written twice?",
+        few([np.round(box, 3).tolist() for box in np.delete(sample.boxes, first, axis=0)[:3]]),
+        {},
+        replace(sample, image=image),
+    )
+
+
+def ranks(case: Case) -> Iterator[Symptom]:
+    """Scores are places in a list, in which 1 is the best."""
+    score = case.sample.score
+    if score is None or not are_ranks(score):
+        return
+    agreement, error = _agreement(case)
+    # Else the highest place is the best one, or nothing tells: as they are, they rank.
+    if agreement > 0.5 - CLEARLY * error:
+        return
+    n = len(score)
+    yield Symptom(
+        "score-ranks",
+        "error",
+        case.file,
+        f"scores are whole numbers from 1 to {score.max():g}, and low ones lie on references: they "
+        "are places in a list",
+        n,
+        n,
+        "write scores that are high for likely findings, such as 1 - place / number",
+        few([f"{value:g}" for value in np.sort(score)[:MOST_EXAMPLES].tolist()]),
+        {},
+        replace(case.sample, score=1.0 - (score - 1.0) / n),
+    )
+
+
+def inverted_scores(case: Case) -> Iterator[Symptom]:
+    """Low scores lie on references, and high ones beside them."""
+    score = case.sample.score
+    if score is None or not len(score) or not np.isfinite(score).all():
+        return
+    agreement, error = _agreement(case)
+    if agreement > min(MOST_INVERTED, 0.5 - CERTAINLY * error):
+        return
+    # Probabilities are high for likely findings by their meaning: a model may be so wrong. Other
+    # numbers have no such meaning, and the references decide.
+    level: Level = "warning"
+    remedy = None
+    if score.min() < 0 or score.max() > 1:
+        level, remedy = "error", replace(case.sample, score=-score)
+    yield Symptom(
+        "score-inverted",
+        level,
+        case.file,
+        "predictions on references have lower scores than all others: "
+        f"in {1 - agreement:.0%} of the pairs of one of each",
+        len(score),
+        len(score),
+        "if the score is a distance, a loss or an uncertainty, write it with the other sign",
+        few([f"{value:g}" for value in np.sort(score)[:MOST_EXAMPLES].tolist()]),
+        {},
+        remedy,
+    )
+
+
+def _agreement(case: Case) -> tuple[float, float]:
+    """Return how often, of a prediction on a reference and one beside all, the first has the higher
+    score, and the standard error of that where scores mean nothing.
+    """
+    score = case.sample.score
+    rows, target = targets(case.cohort, case.sample)
+    if score is None or not len(rows):
+        return 0.5, 1.0
+    on, beside = score[rows[target >= 0]], score[rows[target < 0]]
+    if min(len(on), len(beside)) < FEWEST_OF_BOTH:
+        return 0.5, 1.0
+    # Of the statistic of Mann and Whitney.
+    error = float(np.sqrt((len(on) + len(beside) + 1) / (12 * len(on) * len(beside))))
+    return rank_agreement(on, beside), error
+
+
+def silent_classes(case: Case) -> Iterator[Symptom]:
+    """Classes with many references of which a model has no prediction at all."""
+    label = case.cohort.references.label[~case.cohort.references.ignore]
+    n_references = np.bincount(label, minlength=len(case.cohort.classes))
+    own = case.sample.label[case.sample.label >= 0]
+    n_own = np.bincount(own, minlength=len(case.cohort.classes))
+    silent = np.flatnonzero((n_own == 0) & (n_references >= MANY_REFERENCES))
+    if not len(silent) or len(own) < MANY_REFERENCES:
+        return
+    names = [f"{case.cohort.classes[k]}: {n_references[k]} references" for k in silent.tolist()]
+    yield Symptom(
+        "silent-classes",
+        "note",
+        case.file,
+        "classes of which there is no prediction: all their references count as missed",
+        len(silent),
+        len(case.cohort.classes),
+        "check that the model knows these classes, or leave them out of the references",
+        few(names),
+    )
+
+
 def score_range(case: Case) -> Iterator[Symptom]:
     """Scores are percentages, or no probabilities at all."""
     score = case.sample.score
@@ -260,7 +379,7 @@ def score_range(case: Case) -> Iterator[Symptom]:
             replace(case.sample, score=score / PERCENT),
         )
     # Some scores beyond 1 among probabilities are errors of their records, and stay so.
-    elif beyond.mean() > 0.5:
+    elif beyond.mean() > MOST_BEYOND:
         yield Symptom(
             "score-raw",
             "error",
@@ -297,7 +416,74 @@ def boxes(case: Case) -> Iterator[Symptom]:
         trial.hint,
         few(first_boxes),
         reading,
-        trial.sample,
+        None if trial.code == MOVED else trial.sample,
+    )
+
+
+def reference_boxes(case: Case) -> Iterator[Symptom]:
+    """The boxes of the references are in another format, those of the predictions are right."""
+    cohort, sample = case.cohort, case.sample
+    before = overlaps(cohort, sample, by_class=False)
+    own_layout, _, ending = case.reference_format.partition("-")
+    # Masks and inclusive corners leave no doubt.
+    is_open = own_layout in LAYOUTS and ending in ("", "normalised")
+    if not is_open or cohort.references.masks is not None or not len(before):
+        return
+    if share_met(before, len(sample)) >= NEAR_ZERO:
+        return
+    references = cohort.references
+    boxes = from_corners(references.boxes, own_layout)
+    for layout in LAYOUTS:
+        if layout == own_layout:
+            continue
+        corners, extent = to_corners(boxes, layout)
+        other = replace(references, boxes=corners, extent=np.abs(extent), area=np.abs(extent))
+        mended = replace(cohort, references=other)
+        after = overlaps(mended, sample, by_class=False)
+        if not convincing(before, after, len(sample), fitted=True):
+            continue
+        name = f"{layout}-{ending}" if ending else layout
+        yield Symptom(
+            "box-format",
+            "error",
+            reference_file(cohort),
+            f"boxes of the references are {name}, read as {case.reference_format}"
+            + _gain(before, after, sample),
+            len(references),
+            len(references),
+            f"read the references as {name}",
+            few([np.round(box, 3).tolist() for box in boxes[:MOST_EXAMPLES]]),
+            {"box_format": (name, sample.box_format)},
+            sample,
+            mended,
+        )
+        return
+
+
+def unmet(case: Case) -> Iterator[Symptom]:
+    """Hardly a prediction lies on a reference, and nothing explains it."""
+    best = overlaps(case.cohort, case.sample)
+    n = len(case.sample)
+    if min(len(best), n) < MANY_REFERENCES or share_met(best, n) >= NEAR_ZERO:
+        return
+    placed = share_met(overlaps(case.cohort, case.sample, by_class=False), n)
+    reason = (
+        "the model finds nothing, or its boxes belong to other images or places; no usual mistake "
+        "explains it"
+    )
+    hint = "compare some predictions with their images"
+    if placed >= LEAST_SHARE:
+        reason = f"boxes of other classes meet {placed:.0%} of them"
+        hint = "check the classes"
+    yield Symptom(
+        "unmet",
+        "note",
+        case.file,
+        f"hardly a box meets a reference of its class (IoU 0.5): {reason}",
+        int((best >= HIT).sum()),
+        len(best),
+        hint,
+        few([np.round(box, 3).tolist() for box in case.sample.boxes[:MOST_EXAMPLES]]),
     )
 
 
@@ -497,174 +683,23 @@ def _number(key: object) -> int | None:
     return int(text) if re.fullmatch(r"-?\d{1,15}", text) else None
 
 
-# References and their images
-
-
-def patients_in_names(cohort: Cohort) -> Iterator[Symptom]:
-    """Names of images show which belong to one patient, and nothing else does."""
-    # With one of these columns images are not resampled as independent ones.
-    if any(name in cohort.images.groups for name in ("patient", "sequence", ORIGINAL)):
-        return
-    names = cohort.images.ids
-    if "file_name" in cohort.images.groups:
-        names = tuple(map(str, cohort.images.groups["file_name"].tolist()))
-    stems = [re.sub(r"\.[A-Za-z]{2,5}$", "", name.split("/")[-1]) for name in names]
-    matches = [PARTS.match(stem) for stem in stems]
-    patients = [match["patient"] for match in matches if match]
-    counts = Counter(patients)
-    shared = [name for name, number in counts.items() if number > 1]
-    # Every name has such a part, the part has a number, and neither all nor none share one.
-    if len(patients) < len(names) or not all(NUMBER.search(name) for name in counts):
-        return
-    if len(counts) < 3 or len(shared) < 0.1 * len(counts) or len(shared) < 2:
-        return
-    hint = "pass a table with the columns image and patient: --groups TABLE"
-    for name, column in cohort.images.groups.items():
-        texts = list(map(str, column.tolist()))
-        if len(set(texts)) != len(counts) or len(set(zip(texts, patients))) != len(counts):
-            continue
-        # A centre is no patient, although its images are called after it.
-        if name.lower() in CENTRE_COLUMNS:
-            return
-        hint = f"the column {name!r} says the same: if these are patients, pass --cluster {name}"
-    yield Symptom(
-        "patients-in-names",
-        "note",
-        _reference_file(cohort),
-        f"image names look like those of {len(counts)} patients; without a column 'patient' "
-        "intervals treat their images as independent",
-        len(names),
-        len(names),
-        hint,
-        few(shared),
-    )
-
-
-def patient_in_two_splits(cohort: Cohort) -> Iterator[Symptom]:
-    """A patient lies in several splits."""
-    groups = {name.lower(): column for name, column in cohort.images.groups.items()}
-    if "patient" not in groups:
-        return
-    for name in SPLIT_COLUMNS:
-        if name not in groups:
-            continue
-        pairs = set(zip(map(str, groups["patient"].tolist()), map(str, groups[name].tolist())))
-        counts = Counter(patient for patient, _ in pairs)
-        torn = [patient for patient, number in counts.items() if number > 1 and patient]
-        if torn:
-            yield Symptom(
-                "patient-in-two-splits",
-                "warning",
-                _reference_file(cohort),
-                f"patients whose images lie in several values of {name!r}: a model may have been "
-                "trained on them",
-                len(torn),
-                len(counts),
-                "move all images of a patient into one split",
-                few(sorted(torn)),
-            )
-
-
-def duplicate_images(cohort: Cohort) -> Iterator[Symptom]:
-    """Images with the same two or more references, to the last digit."""
-    if ORIGINAL in cohort.images.groups:  # copies on purpose, one for every pair of readers
-        return
-    references = cohort.references
-    by_content: dict[bytes, list[int]] = {}
-    for k in range(cohort.n_images):
-        start, stop = int(references.offsets[k]), int(references.offsets[k + 1])
-        if stop - start >= 2:
-            rows = np.column_stack([references.boxes[start:stop], references.label[start:stop]])
-            rows = rows[np.lexsort(rows.T)]
-            # Two different objects at two equal places are no chance; one repeated box may be.
-            if len(np.unique(rows, axis=0)) >= 2:
-                by_content.setdefault(rows.tobytes(), []).append(k)
-    twins = [images for images in by_content.values() if len(images) > 1]
-    if twins:
-        pairs = []
-        for images in twins[:MOST_EXAMPLES]:
-            pairs.append(" and ".join(cohort.images.ids[k] for k in images[:3]))
-        yield Symptom(
-            "duplicate-images",
-            "warning",
-            _reference_file(cohort),
-            "images have exactly the references of another image",
-            sum(len(images) - 1 for images in twins),
-            cohort.n_images,
-            "keep one image of each pair: copies make intervals too narrow",
-            few(pairs),
-        )
-
-
-def classes_alike(cohort: Cohort) -> Iterator[Symptom]:
-    """Two classes of the references differ by case or signs only."""
-    spellings: dict[str, list[str]] = {}
-    for name in cohort.classes:
-        plain = re.sub(r"[\W_]+", "", name).casefold()
-        if plain:
-            spellings.setdefault(plain, []).append(name)
-    twins = [names for names in spellings.values() if len(names) > 1]
-    if twins:
-        yield Symptom(
-            "classes-alike",
-            "warning",
-            _reference_file(cohort),
-            "classes of the references differ by case or signs only",
-            sum(map(len, twins)),
-            len(cohort.classes),
-            "give each class one spelling",
-            few([" and ".join(map(repr, names)) for names in twins]),
-        )
-
-
-def few_positives(cohort: Cohort) -> Iterator[Symptom]:
-    """Classes with references in too few patients or images for an interval."""
-    unit, owner = "images", np.arange(cohort.n_images)
-    if "patient" in cohort.images.groups:
-        unit = "patients"
-        owner = np.unique(cohort.images.groups["patient"], return_inverse=True)[1]
-    counts = ~cohort.references.ignore
-    label, units = cohort.references.label[counts], owner[cohort.references.image[counts]]
-    rare = []
-    for k, name in enumerate(cohort.classes):
-        number = len(np.unique(units[label == k]))
-        if 0 < number < FEWEST_UNITS:
-            rare.append(f"{name}: {number}")
-    if rare:
-        yield Symptom(
-            "few-positives",
-            "note",
-            _reference_file(cohort),
-            f"classes with references in fewer than {FEWEST_UNITS} {unit}: too few for an interval",
-            len(rare),
-            len(cohort.classes),
-            f"report these classes without intervals, or add {unit}",
-            few(rare),
-        )
-
-
-def _reference_file(cohort: Cohort) -> str:
-    return cohort.intake.files[0].file if cohort.intake.files else ""
-
-
-CohortCheck = Callable[[Cohort], Iterator[Symptom]]
 ModelCheck = Callable[[Case], Iterator[Symptom]]
-COHORT_CHECKS: tuple[CohortCheck, ...] = (
-    classes_alike,
-    patients_in_names,
-    patient_in_two_splits,
-    duplicate_images,
-    few_positives,
-)
 # Names before places: boxes can be compared only where images and classes are known.
 MODEL_CHECKS: tuple[ModelCheck, ...] = (
     image_names,
     class_names,
     boxes,
+    reference_boxes,
     image_numbers,
     class_numbers,
+    class_meanings,
+    unmet,
+    repeated,
+    ranks,
+    inverted_scores,
     score_range,
     constant_scores,
+    silent_classes,
     missing_cases,
     other_splits,
     fractions,
@@ -674,18 +709,25 @@ SUBMISSION_CHECKS: tuple[ModelCheck, ...] = (score_range, constant_scores, fract
 
 # Rules of reading that are broken because of a finding, and need no line of their own.
 _NAMES = ("unknown-image", "id-type")
-_SHAPES = ("neg-size", "zero-area", "box-format-suspect", "outside")
+_SHAPES = ("neg-size", "zero-area", "box-format-suspect", "outside", "unmet")
 EXPLAINS: Mapping[str, tuple[str, ...]] = {
     "image-names": _NAMES,
     "image-numbers": _NAMES,
     "class-names": ("unknown-category",),
     "class-numbers": ("unknown-category", "id-type"),
+    "classes-exchanged": ("unknown-category",),
     "score-percent": ("score-range",),
     "score-raw": ("score-range",),
+    "score-ranks": ("score-range",),
     "box-format": _SHAPES,
     "boxes-normalised": _SHAPES,
     "axes-swapped": _SHAPES,
     "resolution": _SHAPES,
     "mirrored": _SHAPES,
+    "turned": _SHAPES,
+    "moved": _SHAPES,
+    "sides-swapped": _SHAPES,
+    "corners-swapped": _SHAPES,
+    "score-first": (*_SHAPES, "score-range"),
     OTHER_SPLITS: ("missing-cases",),
 }

@@ -25,10 +25,18 @@ import numpy as np
 
 from calipers.arrays import Array
 from calipers.doctor.checkup import check_files, refusal
-from calipers.doctor.numbered_objects import numbered_objects
+from calipers.doctor.findings import Symptom, conclusion, few
+from calipers.doctor.map_scores import (
+    background_values,
+    channel_count,
+    channels,
+    inverted_maps,
+    scale,
+)
+from calipers.doctor.numbered_objects import numbered_objects, unclassed_objects
 from calipers.doctor.remedies import Inputs
-from calipers.doctor.symptoms import Symptom, conclusion, few
-from calipers.doctor.turned_volumes import UNMET, turned, voxel_dice
+from calipers.doctor.spelling import same_names
+from calipers.doctor.turned_volumes import turned
 from calipers.errors import CalipersError, InputError
 from calipers.io.read import PathName, sniff
 from calipers.io.volumes.datasets import label_folders
@@ -37,14 +45,14 @@ from calipers.io.volumes.open import open_volume
 from calipers.io.volumes.pairing import list_samples, pair, proposed_patterns
 from calipers.io.volumes.placing import placed
 from calipers.io.volumes.samples import check_pair
-from calipers.io.volumes.values import LEAST_PERCENT, PERCENT
 from calipers.io.volumes.volume import DEFAULT, Volume, shape_text
 from calipers.kernels import runs
 
 MOST_VALUES = 64  # distinct values of a file that are kept
 FEW_VALUES = 20  # whole numbers up to here are labels, whatever their arrangement
+SHAPES = "shape-mismatch"
+MOST_UNKNOWN = 0.25  # share of objects of unknown classes that may be set aside
 LONG_RUN = 1.5  # mean length of runs of equal whole numbers from which they are labels
-MOST_TRIED = 12  # pairs on which channels are tried
 
 
 @dataclass(frozen=True)
@@ -204,19 +212,25 @@ def check_volumes(inputs: Inputs) -> VolumeCheckup:
     first = next(iter(models.values()))
     if labels.is_scores and len(models) == 1 and first.is_labels:
         return _check_swapped(inputs, surveys, [*findings, _swapped(labels)])
-    findings += fractional_labels(labels)
+    findings += [*fractional_labels(labels), *background_values(labels)]
     options: dict[str, str] = {}
     for one in models.values():
         findings += names(labels, one, options)
     paired_labels = _renamed(labels, options.get("reference_pattern"))
     for model, one in models.items():
         paired = _renamed(one, options.get("pattern"))
-        findings += cases(paired_labels, paired, options)
-        findings += grids(paired_labels, paired, reading.get("geometry"))
+        renamed = misspelt(paired_labels, paired)
+        findings += renamed or list(cases(paired_labels, paired, options))
+        findings += grids(paired_labels, paired, reading.get("geometry"), options)
         findings += turned(paired_labels, paired)
-        if not first.is_labels:
-            findings += channels(paired_labels, paired, options)
-            findings += scale(paired, model, options)
+        if first.is_labels:
+            continue
+        findings += channels(paired_labels, paired, options)
+        background = list(background_values(paired))
+        findings += background or [
+            *scale(paired, model, options),
+            *inverted_maps(paired_labels, paired),
+        ]
     # What is wrong with a file itself, no option mends.
     if any(symptom.level == "error" and not symptom.reading for symptom in findings):
         return _checkup(surveys, findings, [])
@@ -434,6 +448,28 @@ def names(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symp
     )
 
 
+def misspelt(labels: Survey, one: Survey) -> list[Symptom]:
+    """Return the finding on names that differ in a way that no pattern expresses, such as zeros."""
+    unknown = [name for name in one.files if name not in labels.files]
+    if not unknown or len(unknown) < len(one.files):
+        return []
+    match = same_names(unknown, list(labels.files))
+    if match is None:
+        return []
+    pairs = zip(match.images, (list(labels.files)[k] for k in match.images.values()))
+    symptom = Symptom(
+        "image-names",
+        "error",
+        one.source,
+        f"names differ from those of the references by {match.words}",
+        len(unknown),
+        len(one.files),
+        "name the files as those of the references",
+        few([f"{name} is {other}" for name, other in pairs]),
+    )
+    return [symptom]
+
+
 def cases(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symptom]:
     """Samples that one side lacks."""
     missing = [name for name in labels.files if name not in one.files]
@@ -469,17 +505,23 @@ def cases(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symp
         )
 
 
-def grids(labels: Survey, one: Survey, geometry: PathName | None) -> Iterator[Symptom]:
-    """Predictions that do not lie on the grid of their reference: shape, orientation, spacing."""
+def grids(
+    labels: Survey, one: Survey, geometry: PathName | None, options: dict[str, str]
+) -> Iterator[Symptom]:
+    """Predictions that do not lie on the grid of their reference: shape, orientation, spacing.
+
+    Maps over the extent of their labels are resampled: that is added to ``options``.
+    """
     images: Mapping[str, str] = {}
     if geometry is not None:
         images = list_samples(Path(fspath(geometry)), "images").files
     by_rule: dict[str, list[tuple[str, InputError]]] = {}
+    n_resampled = 0
     pairs = [name for name in one.files if name in labels.files]
     for name in pairs:
         reference, volume = labels.files[name].volume, one.files[name].volume
         # Channels are told elsewhere.
-        if _channel_count(reference.shape, volume.shape):
+        if channel_count(reference.shape, volume.shape):
             continue
         try:
             if name in images:
@@ -488,8 +530,15 @@ def grids(labels: Survey, one: Survey, geometry: PathName | None) -> Iterator[Sy
             check_pair(reference, placed(volume, reference))
         except InputError as error:
             by_rule.setdefault(error.rule, []).append((name, error))
+            n_resampled += not one.is_labels and _same_extent(reference, volume)
     for rule, members in by_rule.items():
-        hints = Counter(error.hint for _, error in members)
+        hint = Counter(error.hint for _, error in members).most_common(1)[0][0]
+        reading = {}
+        if rule == SHAPES and n_resampled == len(members):
+            options["resize"] = "linear"
+            reading, hint = {"resize": "linear"}, "resample the maps: --resize linear"
+        elif rule == SHAPES and "--resize" in hint:
+            hint = "save the predictions on the grid of their references"
         yield Symptom(
             rule,
             "error",
@@ -497,101 +546,21 @@ def grids(labels: Survey, one: Survey, geometry: PathName | None) -> Iterator[Sy
             "predictions that do not lie on the grid of their reference",
             len(members),
             len(pairs),
-            hints.most_common(1)[0][0],
+            hint,
             few([f"{name}: {error.value}" for name, error in members]),
+            reading=reading,
         )
 
 
-def _channel_count(reference: tuple[int, ...], shape: tuple[int, ...]) -> int:
-    """Return the number of channels of a file that has one more axis than its reference."""
-    return shape[0] if len(shape) == len(reference) + 1 and shape[1:] == reference else 0
-
-
-def channels(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symptom]:
-    """Maps with several channels, of which one is to be chosen."""
-    counts = {}
-    for name, facts in one.files.items():
-        if name in labels.files:
-            count = _channel_count(labels.files[name].volume.shape, facts.volume.shape)
-            if count:
-                counts[name] = count
-    if not counts:
-        return
-    n_channels = max(counts.values())
-    name = next(iter(counts))
-    channel = _best_channel(labels, one, list(counts)[:MOST_TRIED], n_channels)
-    hint = f"choose one of 0 to {n_channels - 1} with --channel"
-    reading = {}
-    if channel is not None:
-        options["channel"] = str(channel)
-        reading = {"channel": channel}
-        hint = f"pass --channel {channel}, which overlaps the references most"
-        if len(labels.values) > 1 and n_channels == labels.values[-1] + 1:
-            hint = "every class has a channel: pass --channel N with --mask-values N"
-    yield Symptom(
-        "channels",
-        "error",
-        one.source,
-        f"maps have {n_channels} channels",
-        len(counts),
-        len(one.files),
-        hint,
-        few([f"{name}: {shape_text(one.files[name].volume.shape)}"]),
-        reading=reading,
-    )
-
-
-def _best_channel(labels: Survey, one: Survey, cases: Sequence[str], n: int) -> int | None:
-    overlaps = np.zeros(n)
-    for name in cases:
-        target = labels.files[name].volume.read() != 0
-        winner = one.files[name].volume.read().argmax(axis=0)
-        for channel in range(n):
-            overlaps[channel] += voxel_dice(target, winner == channel) / len(cases)
-    best = int(overlaps.argmax())
-    return best if overlaps[best] > UNMET else None
-
-
-def scale(one: Survey, model: str, options: dict[str, str]) -> Iterator[Symptom]:
-    """Scores outside [0, 1] or without any difference; the normalisation of the model is added to
-    ``options``.
-    """
-    low, high = one.low, one.high
-    n = len(one.files)
-    if low >= 0 and high <= 1:
-        constant = [name for name, facts in one.files.items() if facts.low == facts.high]
-        if len(constant) == n and n:
-            message = "maps with one value everywhere: nothing is ranked"
-            hint = "check the export: the maps should hold scores"
-            yield Symptom("score-constant", "warning", one.source, message, n, n, hint)
-        return
-    outside = [name for name, facts in one.files.items() if facts.low < 0 or facts.high > 1]
-    whole = all(facts.whole for facts in one.files.values())
-    normalise = "odds"
-    message = f"scores reach from {low:.4g} to {high:.4g}"
-    hint = "these are no probabilities: --normalise odds keeps the order of scores from 0 on"
-    if low < 0:
-        normalise, hint = "sigmoid", "if these are logits, --normalise sigmoid makes scores of them"
-    elif whole and high <= 65_535:
-        normalise = "uint8" if high <= 255 else "uint16"
-        hint = f"these are pixels of a picture: --normalise {normalise}"
-    elif LEAST_PERCENT < high <= PERCENT:
-        normalise, hint = (
-            "percent",
-            "if these are percentages, --normalise percent divides them by 100",
-        )
-    options[f"normalise {model}"] = normalise
-    yield Symptom(
-        "score-range",
-        "error",
-        one.source,
-        message,
-        len(outside),
-        n,
-        hint,
-        few(outside),
-        reading={"normalise": normalise},
-    )
+def _same_extent(reference: Volume, volume: Volume) -> bool:
+    """Return whether a volume of another shape fills the space of its reference, by its header."""
+    if reference.affine is None or volume.affine is None:
+        return False
+    try:
+        check_pair(reference, volume, resize="linear")
+    except InputError:
+        return False
+    return True
 
 
 # Commands
@@ -609,7 +578,7 @@ def _checkup(
 def _tried_maps(inputs: Inputs, options: Mapping[str, str]) -> str | None:
     """Return the command of maps if every sample can be loaded with these options."""
     choices: dict[str, Any] = {}
-    for name in ("pattern", "reference_pattern", "missing", "channel"):
+    for name in ("pattern", "reference_pattern", "missing", "channel", "resize"):
         if name in options:
             choices[name] = options[name]
     normalise = {}
@@ -653,6 +622,9 @@ def _with_objects(
         reading["missing_volumes"] = options["missing"]
     values = [facts.values for one in surveys for facts in one.files.values()]
     numbering = numbered_objects(inputs, reading, values)
+    if numbering is None:
+        predicted = [facts.values for one in surveys[1:] for facts in one.files.values()]
+        numbering = unclassed_objects(inputs, reading, predicted)
     if numbering is not None:
         findings, reading = [*findings, numbering], {**reading, **numbering.reading}
     try:
@@ -661,7 +633,12 @@ def _with_objects(
         return _checkup(surveys, [*findings, refusal(error, fspath(inputs.references))], [])
     # Cases that have no file are told above; an empty file is a statement.
     of_objects = [symptom for symptom in result.findings if symptom.code != "missing-cases"]
-    whole = _checkup(surveys, [*findings, *of_objects], result.commands)
+    commands = result.commands
+    # Many objects with other values are not to be set aside: the values mean something else.
+    unknown = [symptom for symptom in of_objects if symptom.code == "unknown-category"]
+    if any(symptom.count > MOST_UNKNOWN * symptom.total for symptom in unknown):
+        commands = ()
+    whole = _checkup(surveys, [*findings, *of_objects], commands)
     return replace(whole, refused=whole.refused or result.refused)
 
 
@@ -677,7 +654,7 @@ def _check_alone(inputs: Inputs) -> VolumeCheckup:
     geometry = reading.get("geometry")
     if geometry is not None:
         images = survey_headers(geometry)
-        findings += [*cases(images, one, {}), *grids(images, one, None)]
+        findings += [*cases(images, one, {}), *grids(images, one, None, {})]
     if one.is_labels and not any(symptom.level == "error" for symptom in findings):
         return _with_objects(inputs, {}, [one], findings)
     return _checkup([one], findings, [])

@@ -6,6 +6,7 @@
   thread, on many, on processes and on a cluster.
 - `processes.Processes` is an executor of processes that outlives its workers; `cluster` gives that
   of a Dask cluster. Any other `concurrent.futures.Executor` works too.
+- `signals` says what Ctrl-C and SIGTERM do to a run.
 - `store.Store` keeps finished results on disk. A run that was stopped goes on from them, parts of
   a run (``--part 2/8``) write them, and `calipers merge` reads those of all parts.
 

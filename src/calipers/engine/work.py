@@ -9,16 +9,14 @@ was first.
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import count
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from calipers.engine.signals import never, patient_interrupts
 from calipers.errors import CalipersError, UsageError, shown
 
 if TYPE_CHECKING:
@@ -83,6 +81,7 @@ def in_order(
     executor: Executor | None = None,
     ahead: int | None = None,
     store: Store | None = None,
+    aside: Callable[[WorkerDied], Result] | None = None,
 ) -> Iterator[Result]:
     """Yield the work on every item in the order of the items, whichever is done first.
 
@@ -97,6 +96,8 @@ def in_order(
         out.
     store
         Finished results are read from there, and new ones are written to it.
+    aside
+        Gives the result of an item that ends its worker; without it `WorkerDied` is raised.
 
     Notes
     -----
@@ -109,13 +110,13 @@ def in_order(
         )
     if store is not None and not callable(getattr(store, "wants", None)):
         raise UsageError(f"store is a Store of finished results, not {shown(store)}")
-    queue = _Queue(work, store)
+    queue = _Queue(work, store, aside)
     pool: AbstractContextManager[Executor | None] = nullcontext(executor)
     if executor is None and workers > 1:
         from concurrent.futures import ThreadPoolExecutor
 
         pool = ThreadPoolExecutor(workers)
-    stop = patient_interrupts() if store is not None else nullcontext(_never)
+    stop = patient_interrupts() if store is not None else nullcontext(never)
     with pool as running, stop as interrupted:
         try:
             numbers = count()  # enumerate would hold on to an item while the next one is made
@@ -166,8 +167,13 @@ def smallest_fatal(
 class _Queue(Generic[Item, Result]):
     """Results in the order of their items: under way, or read from a store."""
 
-    def __init__(self, work: Callable[[Item], Result], store: Store | None) -> None:
-        self.work, self.store = work, store
+    def __init__(
+        self,
+        work: Callable[[Item], Result],
+        store: Store | None,
+        aside: Callable[[WorkerDied], Result] | None,
+    ) -> None:
+        self.work, self.store, self.aside = work, store, aside
         self.entries: deque[tuple[int, Callable[[], Result], Future[Result] | None]] = deque()
 
     def __len__(self) -> int:
@@ -192,7 +198,9 @@ class _Queue(Generic[Item, Result]):
             value = result()
         except WorkerDied as error:
             error.item = k
-            raise
+            if self.aside is None:
+                raise
+            value = self.aside(error)
         if self.store is not None:
             self.store.put(k, value)
         return value
@@ -210,35 +218,3 @@ def _later(work: Callable[[Item], Result], item: Item) -> Callable[[], Result]:
 
 def _stored(store: Store, k: int) -> Callable[[], Any]:
     return lambda: store.get(k)
-
-
-def _never() -> None:
-    """Nobody interrupts."""
-
-
-@contextmanager
-def patient_interrupts() -> Iterator[Callable[[], None]]:
-    """Hold back the first Ctrl-C: the function that is given raises it when work can stop.
-
-    Only the main thread receives signals; elsewhere nothing is held back.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield _never
-        return
-    waiting = False
-
-    def hold(number: int, frame: FrameType | None) -> None:
-        nonlocal waiting
-        if waiting:  # the second one is serious
-            raise KeyboardInterrupt
-        waiting = True
-
-    def interrupted() -> None:
-        if waiting:
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, hold)
-    try:
-        yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, before)

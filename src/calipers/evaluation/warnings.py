@@ -23,7 +23,8 @@ import numpy as np
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions
 from calipers.data.rules import outside_image
-from calipers.doctor.trial import HIT, NEAR_ZERO, suspicion
+from calipers.doctor.box_trials import suspicion
+from calipers.doctor.trial import HIT, NEAR_ZERO
 from calipers.evaluation.protocol import Protocol
 from calipers.matching.matches import Matches
 from calipers.metrics.base import Evidence, Metric

@@ -30,7 +30,7 @@ from calipers.data.rules import are_percentages
 from calipers.errors import InputError, UsageError, did_you_mean, several, word
 from calipers.evaluation.collect import collect
 from calipers.fusion.calibrate import WHY_NOT, ScoreCurve, fit_curve
-from calipers.fusion.pool import checked_weights, shares_of, softly_suppressed
+from calipers.fusion.fusion_methods import checked_weights, shares_of, softly_suppressed
 from calipers.fusion.recipe import FusionRecipe, RecipeStep
 from calipers.kernels import boxes as kernels
 from calipers.kernels.assignment import HIT, IGNORED

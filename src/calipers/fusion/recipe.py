@@ -29,7 +29,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.fusion.calibrate import CalibrationMethod, ScoreCurve
-from calipers.fusion.pool import Confidence, Decay
+from calipers.fusion.fusion_methods import Confidence, Decay
 from calipers.results.schema import structure
 from calipers.results.toml import parse_toml, read_toml, toml_key, toml_lines
 

@@ -25,7 +25,7 @@ from typing import Any, get_args
 
 from calipers.errors import InputError
 from calipers.fusion.calibrate import CalibrationMethod
-from calipers.fusion.pool import CONFIDENCES
+from calipers.fusion.fusion_methods import CONFIDENCES
 from calipers.fusion.recipe import FusionRecipe, RecipeStep
 from calipers.results.estimate import number
 from calipers.results.files import small_text, write_atomically

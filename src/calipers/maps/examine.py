@@ -18,10 +18,10 @@ limit of memory, in wider bins if need be. As long as the scores of all voxels f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,14 +31,10 @@ from calipers.data.cohort import Cohort, Images, Intake
 from calipers.data.maps import BINS, COUNTED, Histograms, Maps, Sample, measured
 from calipers.data.masks import Masks, no_masks
 from calipers.data.objects import Predictions, References
-from calipers.engine.work import in_order
 from calipers.errors import InputError
 from calipers.kernels import ragged, voxel_ranking, voxels
 from calipers.kernels.voxel_ranking import RankingFigures, Sides, VoxelOverlap
 from calipers.metrics.maps import AXES, MapSettings, Measure, Tables, value_of
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
 
 Scores = NDArray[np.floating]
 Pair = tuple[float, float]
@@ -119,28 +115,6 @@ def _examined_map(view: MapView, plan: MapPlan, threshold: float) -> ExaminedMap
         soft={measure.key: soft_measures(view, measure) for measure in soft},
         scores=voxel_scores,
     )
-
-
-def work_on_samples(
-    load: Iterable[Callable[[], Sample]],
-    work: Callable[[Sample], Any],
-    jobs: int,
-    *,
-    executor: Executor | None = None,
-) -> Iterator[Any]:
-    """Yield the work on every sample, in order; at most ``jobs`` samples are in memory at once.
-
-    An executor gets twice as many, so that no worker waits for the next sample.
-    """
-    tasks = ((one, work) for one in load)
-    ahead = jobs if executor is None else 2 * jobs
-    return in_order(_loaded_and_worked, tasks, workers=jobs, executor=executor, ahead=ahead)
-
-
-def _loaded_and_worked(task: tuple[Callable[[], Sample], Callable[[Sample], Any]]) -> Any:
-    # A function of the module, because closures cannot be sent to other processes.
-    load, work = task
-    return work(load())
 
 
 @dataclass(frozen=True)

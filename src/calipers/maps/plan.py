@@ -22,7 +22,8 @@ from calipers.errors import UsageError
 from calipers.evaluation.protocol import Protocol
 from calipers.io.volumes.object_scores import PredictedLabels
 from calipers.io.volumes.samples import SampleFiles
-from calipers.maps.evaluate import ScoreTables, evaluate_maps, given_samples
+from calipers.maps.entries import ScoreTables, given_samples
+from calipers.maps.evaluate import evaluate_maps
 from calipers.metrics.maps import MapSettings
 
 # Measured on volumes of 96^3 to 256^3 voxels: what examining a map needs beside the map itself.
@@ -91,6 +92,7 @@ def map_plan(
     normalise: str | Mapping[str, str] = "none",
     predictions: str = "maps",
     scores: ScoreTables = None,
+    lenient: bool = False,
     command: Sequence[str] = (),
 ) -> RunPlan:
     """Return what decides the result of every sample, for a store; samples are those of
@@ -119,6 +121,8 @@ def map_plan(
             "labels": str(labels),
             "normalise": str(normalise),
             **_predicted(source.predicted),
+            # Blocks of lenient runs may hold samples that were set aside.
+            **({"lenient": True} if lenient else {}),
         },
         items=items,
         # A file per sample, but never more than a file system likes in a folder.

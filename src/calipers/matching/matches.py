@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calipers.arrays import F64, I8, I32, I64, Flags, joined, joined_columns
+from calipers.arrays import F64, I8, I32, I64, BlockCache, Flags, joined, joined_columns
 from calipers.kernels import assignment, curves, ragged
 from calipers.kernels.assignment import FateTable
 
@@ -144,8 +144,8 @@ class Matches(ObjectsByImage):
         return {}
 
     @cached_property
-    def _last_totals(self) -> dict[str, Any]:
-        return {}
+    def _totals_of_block(self) -> BlockCache:
+        return BlockCache()
 
     @cached_property
     def kept(self) -> dict[Any, Any]:
@@ -219,18 +219,13 @@ class Matches(ObjectsByImage):
         return totals[key]
 
     def _known_totals(self, weights: I64) -> dict[Any, I64]:
-        """Return the totals known under these weights, to be filled by the caller.
+        """Return the totals known under these weights, to be filled by the caller."""
 
-        Only the last block is kept, by identity: blocks are worked off one after the other, and
-        never changed.
-        """
-        last = self._last_totals
-        if last.get("weights") is not weights:
+        def known() -> dict[Any, I64]:
             # Dozens of calls bring the same weights, so they are looked at once.
-            is_plain = assignment.all_ones(weights)
-            last.update(weights=weights, known=self._plain_totals if is_plain else {})
-        totals: dict[Any, I64] = last["known"]
-        return totals
+            return self._plain_totals if assignment.all_ones(weights) else {}
+
+        return self._totals_of_block.get(weights, known)
 
     def curves(
         self, views: list[int], weights: I64, max_dets: int, *, blocks: bool, pooled: bool = False

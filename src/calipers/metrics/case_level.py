@@ -45,7 +45,7 @@ class CaseAuroc(MatchMetric):
     facts = Facts(
         id="case-auroc@1",
         short={"AUROC/case": {}},
-        trials="images",
+        trials="own",
         swap=False,
         word="AUROC of images",
         meaning=(
@@ -59,6 +59,7 @@ class CaseAuroc(MatchMetric):
         super().__init__(plans)
         for output in self.outputs:
             check_choice(output, "silent", tuple(SILENT))
+        self.facts = replace(self.facts, graded=frozenset(self.facts.names))
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names); several thresholds are averaged."""
@@ -91,9 +92,17 @@ class CaseAuroc(MatchMetric):
             why[row, k] = "single_category" if positive[:, row].any() else "no_references"
         return why
 
+    def trials(self, evidence: Matches) -> I64:
+        """Return (1 + n_classes, n_names): images of the rarer kind."""
+        columns = []
+        for output in self.outputs:
+            _, positive = cases(evidence, evidence.indices(output.views)[0], output.max_dets)
+            columns.append(np.minimum(positive.sum(axis=0), (~positive).sum(axis=0)))
+        return np.stack(columns, axis=1)
+
     def support(self, evidence: Matches, unit: I64, n_units: int) -> I64:
-        """Return (1 + n_classes, n_names, 3): the rarer kind of units, all of them, units in a
-        wrong order.
+        """Return (1 + n_classes, n_names, 3): the rarer kind of units, twice, and units in a wrong
+        order, of which no more than these are counted.
 
         An image is in a wrong order if an image of the other kind is level with it or on the wrong
         side of it.
@@ -111,9 +120,8 @@ class CaseAuroc(MatchMetric):
             wrong = two_kinds & np.where(positive, score <= highest, score >= lowest)
             # An area rests on pairs, so the rarer kind of image bounds what is known.
             rarer = np.minimum(_units(positive, unit, n_units), _units(~positive, unit, n_units))
-            table[:, k] = np.stack(
-                [rarer, np.full_like(rarer, n_units), _units(wrong, unit, n_units)], axis=1
-            )
+            n_wrong = np.minimum(_units(wrong, unit, n_units), rarer)
+            table[:, k] = np.stack([rarer, rarer, n_wrong], axis=1)
         return table
 
 
@@ -123,7 +131,7 @@ class PicaiScore(CaseAuroc):
     own_options = ("silent", "interpolation")
     facts = Facts(
         id="picai-score@1",
-        trials="images",
+        trials="own",
         swap=False,
         word="the PI-CAI score",
         meaning="The mean of the average precision of objects and the AUROC of images.",
@@ -150,7 +158,8 @@ class PicaiScore(CaseAuroc):
         table = super().support(evidence, unit, n_units)
         of_objects = MatchMetric.support(self, evidence, unit, n_units)
         # A sum over both halves could count a unit twice.
-        table[:, :, 2] = np.maximum(table[:, :, 2], of_objects[:, :, 2])
+        n_wrong = np.maximum(table[:, :, 2], of_objects[:, :, 2])
+        table[:, :, 2] = np.minimum(n_wrong, table[:, :, 1])
         return table
 
 

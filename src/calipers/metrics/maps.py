@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, I64
+from calipers.arrays import F64, I64, BlockCache
 from calipers.data.cohort import Cohort
 from calipers.data.maps import Histograms, Maps
 from calipers.errors import UsageError, did_you_mean
@@ -352,11 +352,9 @@ def pool_voxels(evidence: Maps, weights: I64) -> PooledVoxels:
     if key not in cache:
         histograms = evidence.histograms
         cache[key] = Tables(histograms if len(weights) == 1 else histograms.coarsened(COARSE))
-    # By identity: blocks of weights are worked off one after the other, and never changed.
-    if cache.get("weights") is not weights:
-        cache.update(weights=weights, voxels=cache[key].pooled(weights, evidence.references))
-    voxels: PooledVoxels = cache["voxels"]
-    return voxels
+    tables: Tables = cache[key]
+    blocks: BlockCache = cache.setdefault("blocks", BlockCache())
+    return blocks.get(weights, lambda: tables.pooled(weights, evidence.references))
 
 
 @dataclass(frozen=True)

@@ -492,7 +492,8 @@ def summarise(parts: F64, summary: str, epsilon: float = 0.0) -> F64:
         return np.asarray(parts.min(axis=0))
     # 0 by default: then a part of 0 makes the total 0.
     parts = parts + epsilon
-    with np.errstate(divide="ignore"):
+    # The inverse of a part that is all but 0 is infinite too, and the total 0 then.
+    with np.errstate(divide="ignore", over="ignore"):
         return np.where((parts == 0).any(axis=0), 0.0, len(parts) / np.sum(1.0 / parts, axis=0))
 
 

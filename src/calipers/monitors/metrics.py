@@ -53,7 +53,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, I64, Flags
+from calipers.arrays import F64, I64, BlockCache, Flags
 from calipers.kernels.agreement import matthews
 from calipers.kernels.roc import Cuts, Operating, Standing, augrc, aurc, best_aurc, product, ratio
 from calipers.metrics.base import Facts
@@ -77,6 +77,9 @@ SHARES = ("sensitivity", "specificity", "precision", "F1", "g-mean", "coverage")
 SIGNED = ("MCC", "Youden")
 HAZARDS = ("SG", "RH", "AC")
 COLUMNS = ("rejected", "positive", "hazard", "reward", "hazard_left", "reward_left")
+# Shares, or means of precisions, over the images on which an alarm is wanted, or over the others.
+OF_WANTED = ("AUPR", "best-F1", "sensitivity", "F1")
+OF_OTHERS = ("AUPR-in", "TNR95", "specificity")
 # Bounds of shares, of mean losses, and of differences of losses that the caller gave.
 PLAIN, LOSSES, ANYTHING = (0.0, 1.0), (0.0, np.inf), (-np.inf, np.inf)
 
@@ -88,7 +91,7 @@ class Board:
     """
 
     alarm: F64  # (n,) high = alarm
-    _last: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    _blocks: BlockCache = field(default_factory=BlockCache, repr=False, compare=False)
 
     @cached_property
     def cuts(self) -> Cuts:
@@ -96,13 +99,8 @@ class Board:
         return Cuts.of(self.alarm)
 
     def standing(self, weights: Weights) -> Standing:
-        """Return the weighted ranks of the images; only the last block of weights is cached, since
-        blocks are processed one after the other.
-        """
-        if self._last.get("weights") is not weights:
-            self._last.update(weights=weights, standing=Standing.of(self.cuts, weights))
-        standing: Standing = self._last["standing"]
-        return standing
+        """Return the weighted ranks of the images."""
+        return self._blocks.get(weights, lambda: Standing.of(self.cuts, weights))
 
 
 @dataclass(frozen=True)
@@ -213,6 +211,19 @@ class AlarmRanking(OfLabellings):
 
     id = "monitor-ranking@1"
 
+    def __init__(self, names: Sequence[str], n_labellings: int) -> None:
+        super().__init__(names, n_labellings)
+        areas = [name for name in self.facts.names if name.split("#")[0] != "TNR95"]
+        self.facts = replace(self.facts, trials="own", graded=frozenset(areas))
+
+    def trials(self, evidence: LabelledAlarms) -> I64:
+        """Return (1, L x names): images of the kind that a number rests on."""
+        numbers = []
+        for positive in evidence.positive:
+            for name in self.names:
+                numbers.append(min(int(kind.sum()) for kind in kinds_of(name, positive)))
+        return np.array([numbers], np.int64)
+
     def each(self, evidence: LabelledAlarms, standing: Standing) -> Mapping[str, F64]:
         """Return name -> (L, R)."""
         values = {}
@@ -252,7 +263,8 @@ class AlarmRanking(OfLabellings):
         highest = score[~positive].max(initial=-np.inf)
         lowest = score[positive].min(initial=np.inf)
         wrong = np.where(positive, score <= highest, score >= lowest)
-        return n_units, n_marked(wrong, unit, n_units)
+        n_tried = min(n_marked(kind, unit, n_units) for kind in kinds_of(name, positive))
+        return n_tried, min(n_marked(wrong, unit, n_units), n_tried)
 
 
 class Risk(OfLabellings):
@@ -334,6 +346,16 @@ class GradedExcess(GradedRisk):
         return np.asarray(np.maximum(area - best, 0.0)[0][:, None, None])
 
 
+def kinds_of(name: str, positive: Flags) -> tuple[Flags, ...]:
+    """Return the kinds of images without either of which there is nothing to learn about a number.
+
+    The choice is that of `calipers.validation.choices_areas`.
+    """
+    if name in OF_WANTED:
+        return (positive,)
+    return (~positive,) if name in OF_OTHERS else (positive, ~positive)
+
+
 def n_marked(marked: Flags, unit: I64, n_units: int) -> int:
     """Return the number of units with a marked image."""
     return int((np.bincount(unit[marked], minlength=n_units) > 0).sum())
@@ -387,7 +409,11 @@ class AtThreshold:
     ) -> None:
         self.names = tuple(names or self.names)
         self.facts = Facts(
-            id=self.id, names=self.names, bounds=bounds or self.bounds, per_class=False
+            id=self.id,
+            names=self.names,
+            bounds=bounds or self.bounds,
+            per_class=False,
+            trials="own",
         )
 
     @property
@@ -451,6 +477,19 @@ class AtThreshold:
         ]
         return np.tile(np.array(numbers, np.int64), (1, len(self.names), 1))
 
+    def trials(self, evidence: Decisions) -> I64:
+        """Return (1, names): images that a number is a share of, of the rarer kind if of both."""
+        numbers = []
+        for name in self.names:
+            if name == "precision":
+                numbers.append(int(evidence.rejected.sum()))
+            elif name in (*OF_WANTED, *OF_OTHERS, "g-mean", *SIGNED):
+                kinds = kinds_of(name, evidence.positive)
+                numbers.append(min(int(kind.sum()) for kind in kinds))
+            else:
+                numbers.append(evidence.n_images)
+        return np.array([numbers], np.int64)
+
     def support(self, evidence: Decisions, unit: I64, n_units: int) -> I64:
         """Return (1, names, 3): units needed, tried, in error."""
         return np.array(
@@ -472,7 +511,10 @@ class AtThreshold:
         if name == "precision":
             return units(r), units(r), units(r & ~w)
         if name in ("F1", "g-mean", *SIGNED):
-            return min(units(w), units(~w)), n_units, units(r != w)
+            # Errors of the kind that has fewer: many false alarms do not make a few misses many.
+            n_wrong = min(units(w & ~r), units(r & ~w))
+            n_tried = min(units(kind) for kind in kinds_of(name, w))
+            return min(units(w), units(~w)), n_tried, min(n_wrong, n_tried)
         return n_units, n_units, n_units  # a share that may be anything: no unit is right or wrong
 
 

@@ -68,9 +68,12 @@ from calipers.show.words import (
 # signed   a difference: with its sign
 # share    in percent
 # p        a p value
+# tenths   a value in percent, as papers print it: one decimal
 # number   of any size: four significant digits
 # count    behind the values: n
-Kind = Literal["name", "text", "value", "whole", "signed", "share", "p", "number", "count"]
+Kind = Literal[
+    "name", "text", "value", "whole", "signed", "share", "p", "tenths", "number", "count"
+]
 
 FORMS: Mapping[Kind, Callable[[float], str]] = {
     "value": number_text,
@@ -78,6 +81,7 @@ FORMS: Mapping[Kind, Callable[[float], str]] = {
     "signed": signed_text,
     "share": percent_text,
     "p": p_number,
+    "tenths": lambda value: f"{value:.1f}",
     "number": lambda value: digits(value, 4),
     "count": digits,
 }

@@ -13,6 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import click
 from rich import box
@@ -88,6 +89,7 @@ def stdout_console() -> Console:
 
 def print_tables(tables: Sequence[Table], console: Console | None = None) -> None:
     """Print tables one below the other, then the notes of all of them, each once."""
+    clear_progress()
     console = console or stdout_console()
     notes: dict[str, None] = {}  # an ordered set
     for table in tables:
@@ -227,6 +229,9 @@ BAR = 20  # of them, for the bar
 class Narrator:
     """Prints notes and progress, unless it is quiet."""
 
+    # Columns of the line of progress that is on the terminal; all narrators share the terminal.
+    line_width: ClassVar[int] = 0
+
     def __init__(self, *, quiet: bool) -> None:
         self.quiet = quiet
         self.began = time.monotonic()
@@ -237,6 +242,7 @@ class Narrator:
     def say(self, text: str) -> None:
         """Print one line."""
         if not self.quiet:
+            clear_progress()
             click.echo(one_line(text), err=True)
 
     def warn(self, warnings: Sequence[str]) -> None:
@@ -271,21 +277,27 @@ class Narrator:
     def whole(self) -> Callable[[str, int, int], None]:
         """Return a callback for long work, called with (name of the step, steps done, total).
 
-        It counts to its total once, so the remaining time is that of all the work.
+        It counts to its total once, so the remaining time is that of all the work. A count to
+        another total is other work, which goes at its own speed. The first call of a count says
+        where it starts: at 0, or where an earlier run stopped.
         """
-        began = time.monotonic()
+        began, first, count = 0.0, 0, 0
 
         def progress(name: str, step: int, total: int) -> None:
-            if step:
-                self._show(name, step, total, time.monotonic() - began)
+            nonlocal began, first, count
+            now = time.monotonic()
+            if total != count or step < first:
+                began, first, count = now, step, total
+            if step > first or step == total:
+                elapsed = (now - began) * step / max(1, step - first)
+                self._show(name, step, total, elapsed)
 
         return progress
 
     def doing(self, name: str) -> None:
         """Show the current step on a terminal; "" clears the line."""
         if self.live and (time.monotonic() - self.began >= PATIENCE or not name):
-            line = f"  page: {name}" if name else ""
-            click.echo("\r" + line.ljust(WIDTH) + ("" if name else "\r"), err=True, nl=False)
+            _draw(f"  page: {name}" if name else "", WIDTH)
 
     def _show(self, name: str, step: int, total: int, elapsed: float) -> None:
         """Show the progress of a step on a terminal, once the work takes longer than a second."""
@@ -293,8 +305,19 @@ class Narrator:
             return
         self.visible = step < total
         width = min(WIDTH, shutil.get_terminal_size().columns - 1)  # a line that wraps would stay
-        line = progress_line(name, step, total, elapsed, width) if self.visible else ""
-        click.echo("\r" + line.ljust(width) + ("" if self.visible else "\r"), err=True, nl=False)
+        _draw(progress_line(name, step, total, elapsed, width) if self.visible else "", width)
+
+
+def _draw(line: str, width: int) -> None:
+    """Write a line over that of before; "" clears it, and the next text begins there."""
+    click.echo("\r" + line.ljust(width) + ("" if line else "\r"), err=True, nl=False)
+    Narrator.line_width = width if line else 0
+
+
+def clear_progress() -> None:
+    """Clear the line of progress if there is one: work may stop before its end."""
+    if Narrator.line_width:
+        _draw("", Narrator.line_width)
 
 
 def progress_line(name: str, step: int, total: int, elapsed: float, width: int = WIDTH) -> str:

@@ -19,7 +19,8 @@ import numpy as np
 
 from calipers.arguments import names_arguments
 from calipers.arrays import F64, Flags
-from calipers.data.bags import ArrayBags, Bags
+from calipers.data.bags import ArrayBags, Bags, SomeBags
+from calipers.engine.aside import ALLOWED_LOSS, Leniency, aside_note
 from calipers.engine.cost import RunCost, Stopwatch, peak_bytes
 from calipers.engine.store import RunPlan
 from calipers.errors import InputError, UsageError, flag, one_of, real, several, shown
@@ -85,6 +86,8 @@ def stability(
     jobs: int = 1,
     executor: Executor | None = None,
     store: Store | None = None,
+    lenient: bool = False,
+    allow_loss: float = ALLOWED_LOSS,
     progress: Progress | None = None,
 ) -> StabilityResult:
     """Measure how far models that were trained alike mark the same places.
@@ -131,6 +134,11 @@ def stability(
         executor of a cluster; ``jobs`` then says how many bags it works on at a time.
     store
         Finished bags are taken from there, and new ones are written to it: `bag_plan`.
+    lenient
+        Set bags aside that cannot be read, or that end the worker that reads them (in threads, such
+        a bag ends the program), and name them in a warning. Otherwise the first one is an error.
+    allow_loss
+        Share of the bags that may be set aside.
 
     Notes
     -----
@@ -166,33 +174,48 @@ def stability(
     source = _bags_of(maps, labels, optional)
     operator = _pooling_of(source, pooling)
     questions, notes = _questions(source, every_threshold, bags, operator, kendall)
-    selection = questions.selection
-    positive = None
-    if source.positive is not None:
-        positive = np.asarray(source.positive, np.bool_)[selection]
-    columns = {name: np.asarray(column) for name, column in source.groups.items()}
-    # Units are those of the selected bags; the bag AUC has units of its own below.
-    selected_columns = {name: column[selection] for name, column in columns.items()}
-    plan = StabilityPlan(
-        models=tuple(source.models),
-        ids=tuple(source.ids[k] for k in np.flatnonzero(selection)),
-        n_bags=len(source),
-        positive=positive,
-        threshold=float(threshold),
-        sweep=tuple(dict.fromkeys(float(t) for t in thresholds)),
-        undefined=undefined,
-        bags=bags,
-        kendall=kendall,
-        pooling=str(operator),
-        units=units_of(selected_columns, int(selection.sum()), cluster),
-        certainty=Certainty(
-            level=float(level), replicates=int(replicates) if ci else 0, seed=int(seed)
-        ),
-        notes=(*source.notes, *notes),
-    )
+    leniency = Leniency(lenient, allow_loss)
+
+    def planned(source: Bags, selection: Flags, notes: Sequence[str]) -> StabilityPlan:
+        positive = None
+        if source.positive is not None:
+            positive = np.asarray(source.positive, np.bool_)[selection]
+        # Units are those of the selected bags; the bag AUC has units of its own below.
+        columns = {name: np.asarray(column)[selection] for name, column in source.groups.items()}
+        return StabilityPlan(
+            models=tuple(source.models),
+            ids=tuple(source.ids[k] for k in np.flatnonzero(selection)),
+            n_bags=len(source),
+            positive=positive,
+            threshold=float(threshold),
+            sweep=tuple(dict.fromkeys(float(t) for t in thresholds)),
+            undefined=undefined,
+            bags=bags,
+            kendall=kendall,
+            pooling=str(operator),
+            units=units_of(columns, int(selection.sum()), cluster),
+            certainty=Certainty(
+                level=float(level), replicates=int(replicates) if ci else 0, seed=int(seed)
+            ),
+            notes=(*source.notes, *notes),
+        )
+
+    plan = planned(source, questions.selection, notes)
     evidence = gather(
-        source, questions, jobs=jobs, executor=executor, store=store, progress=progress
+        source,
+        questions,
+        jobs=jobs,
+        executor=executor,
+        store=store,
+        leniency=leniency,
+        progress=progress,
     )
+    if evidence.aside:
+        places = np.delete(np.arange(len(source)), list(evidence.aside))
+        source, selection = SomeBags(source, places), questions.selection[places]
+        notes = [*notes, aside_note(list(evidence.aside.values()), "image")]
+        plan = planned(source, selection, notes)
+    columns = {name: np.asarray(column) for name, column in source.groups.items()}
     # The bag AUC needs the negative bags too, so its cases are all bags, not only the selection.
     case_units = units_of(columns, len(source), cluster)
     names = tuple(str(pooling) for pooling in questions.poolings)
@@ -226,7 +249,9 @@ def bag_questions(
     return _questions(source, every_threshold, bags, _pooling_of(source, pooling), kendall)[0]
 
 
-def bag_plan(source: Any, questions: BagQuestions, command: Sequence[str] = ()) -> RunPlan:
+def bag_plan(
+    source: Any, questions: BagQuestions, command: Sequence[str] = (), *, lenient: bool = False
+) -> RunPlan:
     """Return what decides the counts of every bag, for a store; bags are those of files, or of
     predictions on a grid.
 
@@ -249,6 +274,8 @@ def bag_plan(source: Any, questions: BagQuestions, command: Sequence[str] = ()) 
             "models": list(source.models),
             "source": source.settings(),
             **questions.document(),
+            # Blocks of lenient runs may hold bags that were set aside.
+            **({"lenient": True} if lenient else {}),
         },
         items=items,
         size=BAGS_PER_BLOCK,
@@ -295,11 +322,16 @@ def collect_bags(
     *,
     jobs: int = 1,
     executor: Executor | None = None,
+    lenient: bool = False,
     progress: Progress | None = None,
 ) -> int:
-    """Count the bags of one part into its store; return their number."""
+    """Count the bags of one part into its store; return their number.
+
+    Those that are set aside are left there too, for the run that merges all parts to judge.
+    """
     first, end = store.span
-    results = count_bags(source, questions, jobs=jobs, executor=executor, store=store)
+    how: dict[str, Any] = {"jobs": jobs, "executor": executor, "store": store}
+    results = count_bags(source, questions, **how, leniency=Leniency(lenient, 1.0))
     for n_done, _ in enumerate(results, start=1):
         if progress is not None:
             progress(n_done, end - first)

@@ -15,8 +15,8 @@ cluster, goes on after an interruption, and can be done in parts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,8 @@ import numpy as np
 
 from calipers.arrays import F64, I64, Flags, joined_columns
 from calipers.data.bags import Bag, Bags, check_bag
-from calipers.engine.work import WorkerDied, in_order
-from calipers.errors import InputError, UsageError, did_you_mean, one_of, whole
+from calipers.engine.aside import STRICT, Leniency, SetAside
+from calipers.errors import UsageError, did_you_mean, one_of, whole
 from calipers.kernels import agreement, ranks
 from calipers.kernels.agreement import SCORES
 from calipers.kernels.ranks import pair_index
@@ -195,6 +195,8 @@ class BagEvidence:
 
     pairs: BagPairs
     pooled_scores: F64  # (n_bags, n_poolings, K); NaN for bags that were not pooled
+    # The place of every bag that was set aside, and why; what stands above is without them.
+    aside: Mapping[int, SetAside] = field(default_factory=dict)
 
 
 def gather(
@@ -204,6 +206,7 @@ def gather(
     jobs: int = 1,
     executor: Executor | None = None,
     store: Store | None = None,
+    leniency: Leniency = STRICT,
     progress: Progress | None = None,
 ) -> BagEvidence:
     """Return the evidence of the selected bags, and the pooled scores of those that are pooled."""
@@ -211,15 +214,23 @@ def gather(
     shape = (len(bags), len(questions.poolings), len(bags.models))
     pooled_scores = np.full(shape, np.nan)
     rows: list[BagCounts] = []
-    results = count_bags(bags, questions, jobs=jobs, executor=executor, store=store)
-    for n_done, (counts, scores) in enumerate(results, start=1):
-        pooled_scores[places[n_done - 1]] = scores
-        if counts is not None:
-            rows.append(counts)
+    aside: dict[int, SetAside] = {}
+    how: dict[str, Any] = {"jobs": jobs, "executor": executor, "store": store}
+    results = count_bags(bags, questions, **how, leniency=leniency)
+    for n_done, (place, result) in enumerate(zip(places.tolist(), results), start=1):
+        if isinstance(result, SetAside):
+            aside[place] = result
+        else:
+            counts, pooled_scores[place] = result
+            if counts is not None:
+                rows.append(counts)
         if progress is not None:
             progress(n_done, len(places))
-    pairs = _pairs_of_rows(bags, questions.thresholds, questions.selection, rows)
-    return BagEvidence(pairs, pooled_scores)
+    leniency.check(list(aside.values()), len(places), "images")
+    is_there = np.ones(len(bags), np.bool_)
+    is_there[list(aside)] = False
+    pairs = _pairs_of_rows(bags, questions.thresholds, questions.selection & is_there, rows)
+    return BagEvidence(pairs, pooled_scores[is_there], aside)
 
 
 def count_bags(
@@ -229,30 +240,23 @@ def count_bags(
     jobs: int = 1,
     executor: Executor | None = None,
     store: Store | None = None,
-) -> Iterator[tuple[BagCounts | None, F64]]:
+    leniency: Leniency = STRICT,
+) -> Iterator[tuple[BagCounts | None, F64] | SetAside]:
     """Yield the counts and pooled scores of the bags that are asked for, in their order; of a part
     only its own.
     """
     check_jobs(jobs)
-    counter = BagCounter(bags.models, questions)
-    try:
-        yield from in_order(
-            counter,
-            _tasks(bags, questions, apart=executor is not None),
-            workers=jobs,
-            executor=executor,
-            # A few bags per worker: enough to keep workers busy, few enough for the memory.
-            ahead=AHEAD * jobs,
-            store=store,
-        )
-    except WorkerDied as error:
-        raise InputError(
-            "a bag that can be read",
-            rule="worker-died",
-            location=f"bag {bags.ids[questions.places[error.item]]!r}",
-            value=error.how,
-            hint="its file may be damaged, or the memory too small: try fewer --jobs",
-        ) from None
+    return leniency.in_order(
+        BagCounter(bags.models, questions, leniency),
+        _tasks(bags, questions, apart=executor is not None),
+        lambda k: f"bag {bags.ids[questions.places[k]]!r}",
+        what="a bag that can be read",
+        workers=jobs,
+        executor=executor,
+        # A few bags per worker: enough to keep workers busy, few enough for the memory.
+        ahead=AHEAD * jobs,
+        store=store,
+    )
 
 
 def _tasks(bags: Bags, questions: BagQuestions, *, apart: bool) -> Iterator[BagTask]:
@@ -309,7 +313,10 @@ class BagTask:
 class BagCounter:
     """Reads one bag, counts what `BagPairs` needs, and pools its maps."""
 
-    def __init__(self, models: Sequence[str], questions: BagQuestions) -> None:
+    def __init__(
+        self, models: Sequence[str], questions: BagQuestions, leniency: Leniency = STRICT
+    ) -> None:
+        self.leniency = leniency
         levels = questions.thresholds
         self.models = tuple(models)
         self.thresholds = np.where(levels > 0, levels, LEAST_ABOVE_0)
@@ -324,10 +331,15 @@ class BagCounter:
         vars(self).update(state)
         self.reading = Lock()
 
-    def __call__(self, task: BagTask) -> tuple[BagCounts | None, F64]:
+    def __call__(self, task: BagTask) -> tuple[BagCounts | None, F64] | SetAside:
         """Return the counts of a bag (None if it is not selected) and its pooled scores (NaN if it
-        is not pooled).
+        is not pooled); or why it cannot be read.
         """
+        return self.leniency.attempt(
+            lambda: self._counted(task), lambda: f"bag {task.bags.ids[task.place]!r}"
+        )
+
+    def _counted(self, task: BagTask) -> tuple[BagCounts | None, F64]:
         with self.reading:
             bag = task.bags[task.place]
         check_bag(bag.values, bag.id, self.models)

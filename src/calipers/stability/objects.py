@@ -364,9 +364,8 @@ class ObjectMetric:
             "false-alarms-shared",
             *alarms,
         )
-        self.facts = Facts(
-            ID, ("agreement", "agreement-with-silence", "mean-iou", *shares), swap=False
-        )
+        of_images = ("agreement", "agreement-with-silence", "mean-iou")
+        self.facts = Facts(ID, (*of_images, *shares), swap=False, trials="own")
         self.top, self.bottom = _ratios(n_models, self.facts.names)
 
     def value(self, evidence: ObjectSums, weights: Any) -> F64:
@@ -398,6 +397,14 @@ class ObjectMetric:
         table[:, :, 0] = ((bottom > 0).T @ weights).reshape(evidence.n_rows, -1)
         table[:, :, 1:] = evidence.behind[:, None]
         return table
+
+    def trials(self, evidence: ObjectSums) -> I64:
+        """Return (1 + n_strata, n_names): references or places that a share is of, else images."""
+        _, bottom = self._of_units(evidence, np.arange(evidence.n_images), evidence.n_images)
+        objects = np.asarray(bottom.sum(axis=0)).reshape(evidence.n_rows, -1)
+        images = np.asarray((bottom > 0).sum(axis=0)).reshape(evidence.n_rows, -1)
+        is_share = [name.startswith(("found-by", "false-alarms")) for name in self.facts.names]
+        return np.where(is_share, objects, images).astype(np.int64)
 
     def support(self, evidence: ObjectSums, unit: I64, n_units: int) -> I64:
         """Return (1 + n_strata, n_names, 3): units with a value, twice, and those in which it is

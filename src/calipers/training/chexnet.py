@@ -26,23 +26,21 @@ from scipy.special import expit
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, interpolate
 
-from calipers.arrays import F32, F64, I64, U8, Flags
+from calipers.arrays import F32, F64, I64, Flags
 from calipers.errors import InputError
 from calipers.io.tables.table import delimited
 from calipers.results.files import write_atomically
 from calipers.training.backbones import backbone
-from calipers.training.datasets.augment import blurred, jittered_pixels
+from calipers.training.datasets.augment import jitter_and_blur, network_values, picture_tensor
 from calipers.training.datasets.frames import Frames, scaled, statistics
 from calipers.training.datasets.splits import ImageSplit, check_two_kinds
 from calipers.training.datasets.training_images import TrainingImages
-from calipers.training.loop import in_batches
+from calipers.training.loop import Progress, in_batches
 from calipers.training.members import Member
 from calipers.training.mil import bag_auc
 from calipers.training.models import REFERENCES_FILE, LearningModel, PredictedMaps
 from calipers.training.prediction_files import npy_bytes, write_references
 from calipers.training.training_plan import TrainingPlan
-
-LIKELY = 0.5  # of jitter and of blur, each
 
 
 class ChexnetNetwork(nn.Module):
@@ -96,16 +94,19 @@ class ChexnetTask:
 
     def loss(self, rows: I64) -> Tensor:
         """Return the mean cross-entropy over images and the classes that are known of them."""
-        pixels = self.frames.pixels[rows]
-        if self.plan.augment != "none":
-            # The seed of torch is that of the epoch: a training continues with the same images.
-            random = np.random.default_rng(int(torch.randint(1 << 31, (1,)).item()))
-            pixels = np.stack([augmented_picture(own, random) for own in pixels])
         labels = torch.from_numpy(self.findings[rows].astype(np.float32)).to(self.device)
-        logits, _ = self.network(torch.from_numpy(scaled(pixels)).to(self.device))
+        logits, _ = self.network(self._pictures(rows).to(self.device))
         weights = torch.from_numpy(self.certainty[rows].astype(np.float32)).to(self.device)
         losses = binary_cross_entropy_with_logits(logits, labels, weights, reduction="sum")
         return losses / weights.sum().clamp(min=1)
+
+    def _pictures(self, rows: I64) -> Tensor:
+        pixels = self.frames.pixels[rows]
+        if self.plan.augment == "none":
+            return torch.from_numpy(scaled(pixels))
+        # The seed of torch is that of the epoch: a training continues with the same images.
+        random = np.random.default_rng(int(torch.randint(1 << 31, (1,)).item()))
+        return network_values([jitter_and_blur(picture_tensor(own), random) for own in pixels])
 
     def validate(self) -> Mapping[str, float]:
         """Return loss and mean AUC of the validation images; the score is that AUC."""
@@ -119,15 +120,6 @@ class ChexnetTask:
         if area is None:
             return {"score": -loss, "loss": loss}
         return {"score": area, "loss": loss, "AUC": area}
-
-
-def augmented_picture(pixels: U8, random: np.random.Generator) -> U8:
-    """Return a picture with colour jitter and with blur, each in half of the cases."""
-    if random.random() < LIKELY:
-        pixels = jittered_pixels(pixels, random)
-    if random.random() < LIKELY:
-        pixels = blurred(pixels, random)
-    return pixels
 
 
 def logits_of(
@@ -156,14 +148,19 @@ def mean_auc(logits: F64, findings: Flags, certain: Flags) -> float | None:
 
 
 def class_maps(
-    network: ChexnetNetwork, frames: Frames, rows: I64, batch: int, device: torch.device
+    network: ChexnetNetwork,
+    frames: Frames,
+    rows: I64,
+    batch: int,
+    device: torch.device,
+    progress: Progress | None = None,
 ) -> ClassMaps:
     """Return what the network says about images and about their places."""
     network.eval()
     maps: list[F32] = []
     logits: list[F64] = [np.zeros((0, network.classifier.out_channels))]
     with torch.no_grad():
-        for part in in_batches(rows, batch):
+        for part in in_batches(rows, batch, progress):
             pictures = torch.from_numpy(scaled(frames.pixels[part])).to(device)
             own_logits, coarse = network(pictures)
             logits.append(own_logits.cpu().double().numpy())
@@ -238,10 +235,16 @@ class ChexnetModel(LearningModel):
         return mean_auc(logits, images.findings[rows], images.certain_findings[rows])
 
     def outputs(
-        self, network: Any, frames: Frames, plan: TrainingPlan, device: torch.device
+        self,
+        network: Any,
+        frames: Frames,
+        plan: TrainingPlan,
+        device: torch.device,
+        progress: Progress | None = None,
     ) -> ClassMaps:
         """Return logits and maps."""
-        return class_maps(network, frames, np.arange(len(frames)), plan.batch, device)
+        rows = np.arange(len(frames))
+        return class_maps(network, frames, rows, plan.batch, device, progress)
 
     def write(
         self,

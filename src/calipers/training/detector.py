@@ -24,16 +24,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, dropout2d, interpolate
 
-from calipers.arrays import F64, I64, U8
+from calipers.arrays import F64, I64
 from calipers.data.cohort import Cohort
 from calipers.errors import InputError
 from calipers.evaluation.evaluate import average_precision
-from calipers.fusion.pool import nms
+from calipers.fusion.fusion_methods import nms
 from calipers.show.words import count_text
-from calipers.training.datasets.augment import BoxedFrame, augmented
+from calipers.training.datasets.augment import (
+    BoxedFrame,
+    augmented,
+    network_values,
+    picture_tensor,
+)
 from calipers.training.datasets.frames import Frames, scaled
 from calipers.training.datasets.training_images import TrainingImages
-from calipers.training.loop import in_batches
+from calipers.training.loop import Progress, in_batches, part_of
 from calipers.training.members import Member
 from calipers.training.models import AVERAGE, REFERENCES_FILE, LearningModel, PredictedMaps
 from calipers.training.training_plan import TrainingPlan
@@ -243,16 +248,15 @@ class DetectorTask:
         samples = []
         for i in rows.tolist():
             samples.append(augmented(self, i, random, self.plan.augment))
-        pixels: U8 = np.stack([sample.pixels for sample in samples])
-        pictures = torch.from_numpy(scaled(pixels)).to(self.device)
-        logits, corners, places = self.network(pictures)
+        pictures = network_values([sample.pixels for sample in samples])
+        logits, corners, places = self.network(pictures.to(self.device))
         labels = torch.zeros_like(logits)
         chosen_corners, chosen_boxes = [], []
         for b, sample in enumerate(samples):
-            boxes = torch.from_numpy(sample.boxes.astype(np.float32)).to(self.device)
+            boxes = sample.boxes.to(self.device)
             index = targets_of(boxes, places)
             learning = torch.nonzero(index >= 0)[:, 0]
-            classes = torch.from_numpy(sample.labels).to(self.device)
+            classes = sample.labels.to(self.device)
             labels[b, learning, classes[index[learning]]] = 1
             chosen_corners.append(corners[b, learning])
             chosen_boxes.append(boxes[index[learning]])
@@ -274,17 +278,26 @@ def frame_sample(frames: Frames, i: int) -> BoxedFrame:
     boxes = frames.images.boxes[i]
     if boxes is None:
         boxes = np.zeros((0, 4))
-    return BoxedFrame(frames.pixels[i], boxes * frames.scales[i], frames.images.box_labels[i])
+    return BoxedFrame(
+        picture_tensor(frames.pixels[i]),
+        torch.from_numpy((boxes * frames.scales[i]).astype(np.float32)),
+        torch.from_numpy(frames.images.box_labels[i]),
+    )
 
 
 def boxes_of(
-    network: DetectorNetwork, frames: Frames, rows: I64, batch: int, device: torch.device
+    network: DetectorNetwork,
+    frames: Frames,
+    rows: I64,
+    batch: int,
+    device: torch.device,
+    progress: Progress | None = None,
 ) -> list[DetectedBoxes]:
     """Return the boxes of images in pixels of their pictures, after suppression per class."""
     network.eval()
     result = []
     with torch.no_grad():
-        for part in in_batches(rows, batch):
+        for part in in_batches(rows, batch, progress):
             pictures = torch.from_numpy(scaled(frames.pixels[part])).to(device)
             logits, corners, _ = network(pictures)
             scores = torch.sigmoid(logits).cpu().double().numpy()
@@ -416,10 +429,16 @@ class DetectorModel(LearningModel):
         return ap_of(network, frames, rows, plan.batch, device)
 
     def outputs(
-        self, network: Any, frames: Frames, plan: TrainingPlan, device: torch.device
+        self,
+        network: Any,
+        frames: Frames,
+        plan: TrainingPlan,
+        device: torch.device,
+        progress: Progress | None = None,
     ) -> list[DetectedBoxes]:
         """Return the boxes of every image."""
-        return boxes_of(network, frames, np.arange(len(frames)), plan.batch, device)
+        rows = np.arange(len(frames))
+        return boxes_of(network, frames, rows, plan.batch, device, progress)
 
     def write(
         self,
@@ -435,15 +454,24 @@ class DetectorModel(LearningModel):
         write_boxes(stage, frames, classes, outputs)
 
     def alarms(
-        self, network: Any, frames: Frames, usual: Frames, plan: TrainingPlan, device: torch.device
+        self,
+        network: Any,
+        frames: Frames,
+        usual: Frames,
+        plan: TrainingPlan,
+        device: torch.device,
+        progress: Progress | None = None,
     ) -> Mapping[str, F64]:
         """Return the alarms of monitors that look inside the detector."""
         from calipers.training.monitors import MonitorFit, alarms_of, inspect_images
 
-        every = np.arange(len(usual))
-        fit = MonitorFit.of(inspect_images(network, usual, every, plan.batch, device))
-        every = np.arange(len(frames))
-        return alarms_of(inspect_images(network, frames, every, plan.batch, device), fit)
+        inspected, n_done = [], 0
+        for own in (usual, frames):
+            part = part_of(progress, n_done, len(usual) + len(frames))
+            rows = np.arange(len(own))
+            inspected.append(inspect_images(network, own, rows, plan.batch, device, progress=part))
+            n_done += len(own)
+        return alarms_of(inspected[1], MonitorFit.of(inspected[0]))
 
     def next_commands(self, prediction: PredictedMaps) -> list[list[str]]:
         """Return the command that evaluates one model or its monitors, or fuses several."""

@@ -111,7 +111,7 @@ def fit(
     identity
         What makes this training different from others: a checkpoint of another one is refused.
     progress
-        Called with (batches done, batches in all).
+        Called with (batches done, batches in all), first with those that a checkpoint has.
     conclude
         Called when the network has its last weights, before ``weights.pt`` is written: what it adds
         to the network is part of the file, or there is no file.
@@ -125,7 +125,10 @@ def fit(
     with reproducible(threads):
         optimiser, schedule = _optimiser(task.network, plan, total)
         state = _Progress(task.network, optimiser, schedule, folder, identity)
-        for epoch in range(state.resume(), math.ceil(total / n_batches)):
+        first = state.resume()
+        if progress is not None:
+            progress(min(first * n_batches, total), total)
+        for epoch in range(first, math.ceil(total / n_batches)):
             began = time.monotonic()
             torch.manual_seed(zlib.crc32(f"{seed}-{epoch}".encode()))
             order = random_of(seed, f"epoch-{epoch}").permutation(rows)
@@ -414,7 +417,16 @@ def device_named(name: str) -> torch.device:
     return torch.device(name)
 
 
-def in_batches(rows: I64, size: int) -> Iterator[I64]:
-    """Yield the rows, some at a time."""
+def part_of(progress: Progress | None, before: int, total: int) -> Progress | None:
+    """Return the progress of a part of some work, which starts after ``before`` of ``total``."""
+    if progress is None:
+        return None
+    return lambda step, _: progress(before + step, total)
+
+
+def in_batches(rows: I64, size: int, progress: Progress | None = None) -> Iterator[I64]:
+    """Yield the rows, some at a time; ``progress`` is called with (rows done, rows in all)."""
     for start in range(0, len(rows), size):
         yield np.asarray(rows[start : start + size])
+        if progress is not None:
+            progress(min(start + size, len(rows)), len(rows))

@@ -175,22 +175,18 @@ def maps_of(
     rows: I64,
     batch: int,
     device: torch.device,
-    progress: Any = None,
+    progress: Progress | None = None,
 ) -> tuple[F32, F64]:
     """Return (n, grid, grid) probabilities of patches, and (n,) log odds of images."""
     network.eval()
     maps: list[F32] = []
     odds: list[F64] = []
-    n_done = 0
     with torch.no_grad():
-        for part in in_batches(rows, batch):
+        for part in in_batches(rows, batch, progress):
             pictures = torch.from_numpy(scaled(frames.pixels[part])).to(device)
             bags, logits, _ = network.bags(pictures)
             maps.append(torch.sigmoid(logits).cpu().numpy())
             odds.append((bags.positive - bags.negative).cpu().double().numpy())
-            n_done += len(part)
-            if progress is not None:
-                progress(n_done, len(rows))
     return np.concatenate(maps), np.concatenate(odds)
 
 
@@ -200,6 +196,13 @@ def bag_auc(order: F64, positive: Flags) -> float | None:
         return None
     ranks = CaseRanks.of(order, positive, -np.inf)
     return float(ranks.area(np.ones((1, len(order)), np.int64))[0])
+
+
+def _of_stage(stage: int, progress: Progress | None) -> Progress | None:
+    """Return the progress of one of two stages, which counts to the end of both."""
+    if progress is None:
+        return None
+    return lambda step, total: progress(stage * total + step, 2 * total)
 
 
 class MilModel(LearningModel):
@@ -246,9 +249,9 @@ class MilModel(LearningModel):
         progress: Progress | None,
     ) -> History:
         """Train a network, once or in two stages."""
-        options: dict[str, Any] = {"threads": threads, "progress": progress}
         if member.plan.stages == 1:
-            return super().fit(task, member, folder, identity=identity, **options)
+            how: dict[str, Any] = {"threads": threads, "progress": progress}
+            return super().fit(task, member, folder, identity=identity, **how)
         network, place = task.network, folder / FIRST_STAGE
         beginning = {name: value.clone() for name, value in network.state_dict().items()}
         own_identity = f"{identity}/{FIRST_STAGE}"
@@ -256,11 +259,13 @@ class MilModel(LearningModel):
             load_network(network, place / WEIGHTS, own_identity)
         else:
             place.mkdir(exist_ok=True)
-            super().fit(task, member, place, identity=own_identity, **options)
+            how = {"threads": threads, "progress": _of_stage(0, progress)}
+            super().fit(task, member, place, identity=own_identity, **how)
         with reproducible(threads):
             task.learn_marks(member.rows)
         network.load_state_dict(beginning)
-        return super().fit(task, member, folder, identity=identity, **options)
+        how = {"threads": threads, "progress": _of_stage(1, progress)}
+        return super().fit(task, member, folder, identity=identity, **how)
 
     def measure(
         self, network: Any, frames: Frames, rows: I64, plan: TrainingPlan, device: torch.device
@@ -270,10 +275,16 @@ class MilModel(LearningModel):
         return bag_auc(order, frames.images.positive[rows])
 
     def outputs(
-        self, network: Any, frames: Frames, plan: TrainingPlan, device: torch.device
+        self,
+        network: Any,
+        frames: Frames,
+        plan: TrainingPlan,
+        device: torch.device,
+        progress: Progress | None = None,
     ) -> tuple[F32, F64]:
         """Return maps and log odds."""
-        return maps_of(network, frames, np.arange(len(frames)), plan.batch, device)
+        rows = np.arange(len(frames))
+        return maps_of(network, frames, rows, plan.batch, device, progress)
 
     def write(
         self,

@@ -193,9 +193,17 @@ class LearningModel(ABC):
 
     @abstractmethod
     def outputs(
-        self, network: Any, frames: Frames, plan: TrainingPlan, device: torch.device
+        self,
+        network: Any,
+        frames: Frames,
+        plan: TrainingPlan,
+        device: torch.device,
+        progress: Progress | None = None,
     ) -> Any:
-        """Return what a network says about all frames, for `write`."""
+        """Return what a network says about all frames, for `write`.
+
+        ``progress`` is called with (frames done, frames in all).
+        """
 
     @abstractmethod
     def write(
@@ -209,7 +217,13 @@ class LearningModel(ABC):
         """Write the outputs of all models of a run into a folder."""
 
     def alarms(
-        self, network: Any, frames: Frames, usual: Frames, plan: TrainingPlan, device: torch.device
+        self,
+        network: Any,
+        frames: Frames,
+        usual: Frames,
+        plan: TrainingPlan,
+        device: torch.device,
+        progress: Progress | None = None,
     ) -> Mapping[str, Any]:
         """Return monitor -> alarm of every frame; ``usual`` are frames of training images.
 

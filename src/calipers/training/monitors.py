@@ -36,7 +36,7 @@ from calipers.arrays import F64, I64
 from calipers.monitors.baselines import Normal
 from calipers.training.datasets.frames import Frames, scaled
 from calipers.training.detector import DetectorNetwork, PlaceOutputs
-from calipers.training.loop import in_batches
+from calipers.training.loop import Progress, in_batches
 
 CANDIDATE = 0.1  # score from which on a peak is an object
 MOST = 20  # objects of an image
@@ -84,6 +84,7 @@ def inspect_images(
     device: torch.device,
     *,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> InspectedImages:
     """Return the objects of images, with what the detector computed on the way."""
     network.eval()
@@ -92,7 +93,7 @@ def inspect_images(
     n = 0
     random = torch.Generator(device="cpu").manual_seed(seed)
     with torch.no_grad():
-        for part in in_batches(rows, batch):
+        for part in in_batches(rows, batch, progress):
             pictures = torch.from_numpy(scaled(frames.pixels[part])).to(device)
             levels = network.pyramid(pictures)
             outputs = network.outputs_of(levels, 0.0)

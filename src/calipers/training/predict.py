@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.results.files import check_folder, staged_folder, write_atomically
 from calipers.training.datasets.frames import Frames
 from calipers.training.datasets.training_images import DIGITS, TrainingImages
-from calipers.training.loop import WEIGHTS, device_named, load_network, reproducible
+from calipers.training.loop import WEIGHTS, device_named, load_network, part_of, reproducible
 from calipers.training.models import PredictedMaps, model_of
 from calipers.training.prediction_files import save_images, write_alarms
 from calipers.training.train import RUN, ModelRecord, Progress, RunRecord
@@ -98,19 +99,23 @@ def predict(
         record.plan,
         jobs=jobs,
         colour=record.channels > 1,
-        progress=lambda step, total: say("decoding", step, total),
+        progress=partial(say, "decoding"),
     )
     kind = model_of(record.plan)
-    usual = _usual_frames(record, Path(run), jobs) if alarms else None
+    usual = _usual_frames(record, Path(run), jobs, say) if alarms else None
     outputs, alarm_tables = [], []
+    n_looks = len(frames) if usual is None else 2 * len(frames) + len(usual)
+    total = n_looks * len(record.models)
+    say("predicting", 0, total)
     with reproducible(jobs):
         for k, model in enumerate(record.models):
             network = _network(record, model, Path(run)).to(chosen_device)
-            outputs.append(kind.outputs(network, frames, record.plan, chosen_device))
+            tell = partial(say, f"predicting with {model.name}")
+            how = (record.plan, chosen_device, part_of(tell, k * n_looks, total))
+            outputs.append(kind.outputs(network, frames, *how))
             if usual is not None:
-                own = kind.alarms(network, frames, usual, record.plan, chosen_device)
-                alarm_tables.append(own)
-            say("predicting", k + 1, len(record.models))
+                how = (record.plan, chosen_device, part_of(tell, k * n_looks + len(frames), total))
+                alarm_tables.append(kind.alarms(network, frames, usual, *how))
     labelled = bool(images.classes)
     names = tuple(model.name for model in record.models)
     result = PredictedMaps(
@@ -217,7 +222,7 @@ def _with_known_boxes(images: TrainingImages, notes: list[str], *, boxed: bool) 
     return images
 
 
-def _usual_frames(record: RunRecord, run: Path, jobs: int) -> Frames:
+def _usual_frames(record: RunRecord, run: Path, jobs: int, say: Progress) -> Frames:
     """Return training images of a run, for monitors to learn from."""
     from calipers.training.monitors import MOST_FIT
 
@@ -231,8 +236,13 @@ def _usual_frames(record: RunRecord, run: Path, jobs: int) -> Frames:
         )
     images, _ = _images(record, record.source, record.labels)
     images = images.take(_rows_of_part(images, record, "train")[:MOST_FIT])
-    kind = model_of(record.plan)
-    return kind.frames(images, record.plan, jobs=jobs, colour=record.channels > 1)
+    return model_of(record.plan).frames(
+        images,
+        record.plan,
+        jobs=jobs,
+        colour=record.channels > 1,
+        progress=partial(say, "decoding training images"),
+    )
 
 
 def _network(record: RunRecord, model: ModelRecord, run: Path) -> Any:

@@ -19,6 +19,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -42,6 +43,7 @@ from calipers.results.schema import structure
 from calipers.show.table import Kind, Table
 from calipers.training.backbones import INSTALLED
 from calipers.training.curves import write_training_page
+from calipers.training.datasets.augment import require_transforms
 from calipers.training.datasets.canvases import Canvases
 from calipers.training.datasets.frames import Frames
 from calipers.training.datasets.splits import ImageSplit, random_of
@@ -205,6 +207,8 @@ def train(
         # A pooling that does not exist or weights of another network are told before the pictures
         # are decoded, which may take an hour.
         model_of(steps).network(steps, 1, ("any",), weights)
+    if steps.augment != "none" or ensemble is not None:
+        require_transforms()
     say = progress or _silent
     if canvases is None:
         canvases = Canvases(target=target or Canvases().target, side=steps.side, seed=seed)
@@ -218,7 +222,7 @@ def train(
         jobs=jobs,
         # Where there is room for the run there is room for the frames.
         folder=next(part for part in place.absolute().parents if part.exists()),
-        progress=lambda step, total: say("decoding", step, total),
+        progress=partial(say, "decoding"),
     )
     images = frames.images
     split = split_of(images, steps, seed, fold)

@@ -65,7 +65,7 @@ class AreaDesign:
     name: str
     units: int
     images: int  # of a unit
-    wanted: float  # share of the images
+    prevalence: float  # share of the images
     shift: float  # of their scores, in standard deviations
     blind: float = 0.0  # share of them that are not shifted
     alike: float = 0.0  # standard deviation between units
@@ -157,26 +157,26 @@ class AreaImages:
     """One data set: alarm scores, and on which images an alarm is wanted."""
 
     alarm: F64
-    wanted: Flags
+    positive: Flags
 
     @classmethod
     def of(cls, design: AreaDesign, rng: np.random.Generator, times: int = 1) -> AreaImages:
         """Draw a data set of a design, or many in one."""
         n_units = design.units * times
         n = n_units * design.images
-        wanted = rng.random(n) < design.wanted
-        seen = wanted & (rng.random(n) >= design.blind)
+        positive = rng.random(n) < design.prevalence
+        visible = positive & (rng.random(n) >= design.blind)
         noise = rng.gamma(2.0, 0.7, n) - 1.4 if design.skewed else rng.normal(size=n)
         between = np.repeat(rng.normal(0.0, design.alike, n_units), design.images)
-        return cls(noise + between + design.shift * seen, wanted)
+        return cls(noise + between + design.shift * visible, positive)
 
     @property
     def cases(self) -> list[tuple[Any, Any]]:
         """The metrics with their evidence."""
         nothing = np.zeros(len(self.alarm))
         rejected = self.alarm >= THRESHOLD
-        decisions = Decisions(rejected, self.wanted, nothing, nothing, nothing, nothing)
-        ranked = LabelledAlarms(Board(self.alarm), self.wanted[None])
+        decisions = Decisions(rejected, self.positive, nothing, nothing, nothing, nothing)
+        ranked = LabelledAlarms(Board(self.alarm), self.positive[None])
         return [(AlarmRanking(RANKINGS, 1), ranked), (AtThreshold(AT_THRESHOLD), decisions)]
 
     def values(self) -> F64:
@@ -192,7 +192,7 @@ class AreaImages:
 
     def support(self, rule: AreaRule, name: str, units: Units) -> Support:
         """Return what an interval rests on according to a candidate."""
-        positive, unit, n_units = self.wanted, units.code, units.number
+        positive, unit, n_units = self.positive, units.code, units.number
         kinds = [positive, ~positive] if name in OF_BOTH_KINDS else [positive]
         n_of_kind = min(n_marked(kind, unit, n_units) for kind in kinds)
         images = min(int(kind.sum()) for kind in kinds)
@@ -207,7 +207,7 @@ class AreaImages:
 
     def _wrong(self, name: str) -> Flags:
         """Return the images that are in a wrong order, or on the wrong side of the threshold."""
-        alarm, positive = self.alarm, self.wanted
+        alarm, positive = self.alarm, self.positive
         if name in AT_THRESHOLD:
             return np.asarray((alarm >= THRESHOLD) != positive)
         highest = alarm[~positive].max(initial=-np.inf)

@@ -13,28 +13,16 @@ from calipers.studies.anomaly import brains
 from calipers.studies.anomaly.archive import SEEN, SLICES, VOLUMES
 from calipers.studies.anomaly.brain_training import has_object, samples_of
 from calipers.studies.anomaly.brains import (
-    CENTRE,
     RADII,
     SIDE,
-    TEMPLATE_SHAPE,
     BrainSetting,
-    BrainTemplate,
     VolumeCounts,
     read_template,
     settings_of,
     with_spheres,
 )
 from calipers.synthetic.demo import stream
-
-
-def made_template() -> BrainTemplate:
-    """An ellipsoid with stripes, as large as the brain of the template."""
-    axes = np.meshgrid(*map(np.arange, TEMPLATE_SHAPE), indexing="ij", sparse=True)
-    halves = (75, 88, 70)
-    distance = sum(((axis - c) / half) ** 2 for axis, c, half in zip(axes, CENTRE, halves))
-    brain = (np.asarray(distance) < 1).astype(np.float32)
-    stripes = (0.6 + 0.2 * np.sin(axes[1] / 9)).astype(np.float32)
-    return BrainTemplate(brain * stripes, brain * (1 - stripes), brain)
+from studies.anomaly.made_brains import made_template
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +77,7 @@ def test_views_are_volumes_all_slices_and_slices_with_an_object(settings) -> Non
 
 def test_without_nilearn_the_error_says_what_to_install(monkeypatch) -> None:
     monkeypatch.setattr(brains, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match="pip install nilearn"):
+    with pytest.raises(UsageError, match=r"pip install nilearn==0\.14\.1$"):
         read_template()
 
 

@@ -19,6 +19,7 @@ from calipers.studies.anomaly.experiments import AnomalyRun, HumanRanking
 from calipers.studies.anomaly.measures import F1S, METRICS
 from calipers.studies.framework import STUDIES, StudyResult, load_study, run_study
 from calipers.studies.page import study_page
+from studies.anomaly.made_brains import archive_of_template, made_template
 from studies.judged import verdict_by_numbers
 
 # What a full run gives too; those that a quick run has too little data for are in DATA.
@@ -78,6 +79,7 @@ def run(controlled, tmp_path_factory: pytest.TempPathFactory) -> Run:
             "run_controlled",
             lambda seed, *, quick, progress: progress("a", 1, 1) or experiments,
         )
+        patch.setattr(study, "installed_folder", lambda: None)
         count = lambda what, done, total: seen.append((done, total))  # noqa: E731
         result = run_study("anomaly", ranking=file, quick=True, progress=count)
     ranking = HumanRanking(
@@ -178,6 +180,30 @@ def test_the_benchmark_that_ships_rests_on_trained_networks(run: Run) -> None:
     assert about["command"] == "calipers study anomaly --train"
     assert "McGill" in about["notice"]
     assert about["notice"] in run.result.methods
+
+
+def test_without_nilearn_figures_show_maps_alone_and_say_so(run: Run) -> None:
+    for name in ("figure-10", "figure-11"):
+        figure = next(one for one in run.result.figures if one.name == name)
+        assert "pip install nilearn==0.14.1" in figure.caption
+        assert figure.panels[0].title == "the spheres"
+    assert not run.result.warnings
+
+
+def test_an_installed_template_that_does_not_fit_is_a_warning(monkeypatch) -> None:
+    shipped = AnomalyArchive.read(shipped_brains())
+    template = made_template()
+    other = ({**shipped.about["template"][0], "sha256": "b" * 64},)
+    monkeypatch.setattr(study, "installed_folder", lambda: Path())
+    monkeypatch.setattr(study, "read_template", lambda: replace(template, files=other))
+    benchmarks, reason, warnings = study.with_first_brains(shipped)
+    assert benchmarks is shipped.benchmarks
+    assert warnings == (reason,)
+    assert "sha256" in reason
+    # Of an archive that was made of this template, brains are shown.
+    fitting = archive_of_template(template)
+    monkeypatch.setattr(study, "read_template", lambda: template)
+    assert study.with_first_brains(fitting)[1:] == ("", ())
 
 
 def test_progress_counts_to_the_end(run: Run) -> None:

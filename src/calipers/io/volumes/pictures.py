@@ -25,7 +25,7 @@ import numpy as np
 from calipers.arrays import Array
 from calipers.errors import InputError
 from calipers.io.source import open_regular, require_file
-from calipers.io.volumes.tiff import WHITE_IS_ZERO, TiffPage, tiff_pages
+from calipers.io.volumes.tiff_pages import WHITE_IS_ZERO, TiffPage, tiff_pages
 from calipers.io.volumes.volume import (
     DEFAULT,
     Limits,

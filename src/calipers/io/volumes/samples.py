@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
@@ -24,14 +25,16 @@ from typing import Any, Literal, get_args, overload
 import numpy as np
 
 from calipers.arrays import F64, Array
-from calipers.data.cohort import FileIntake, Intake
+from calipers.data.cohort import FileIntake, Intake, Quarantined
 from calipers.data.maps import Sample
+from calipers.engine.aside import SetAside
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.volumes.object_scores import PredictedLabels
 from calipers.io.volumes.values import Meaning, as_labels, as_map, normalisations
 from calipers.io.volumes.volume import TOLERANCE, Volume, axis_codes, corner_distance, shape_text
 
 Resize = Literal["nearest", "linear"]
+TUNING = "tuning"  # why a sample is not evaluated that chose a threshold
 # The letters of the two ends of each anatomical axis: a mirrored axis swaps them.
 MIRRORED = {"L": "R", "R": "L", "P": "A", "A": "P", "I": "S", "S": "I"}
 
@@ -111,7 +114,12 @@ class SampleFiles:
 
     def files(self) -> tuple[Volume, ...]:
         """Return all volumes: labels, maps, image."""
-        return tuple(v for v in (self.labels, *self.maps.values(), self.image) if v is not None)
+        image = () if self.image is None else (self.image,)
+        return (*self.evaluated_files(), *image)
+
+    def evaluated_files(self) -> tuple[Volume, ...]:
+        """Return the volumes of labels and maps."""
+        return tuple(v for v in (self.labels, *self.maps.values()) if v is not None)
 
 
 @dataclass(frozen=True)
@@ -139,28 +147,39 @@ class Pairing(Sequence[SampleFiles]):
         """The names of the models."""
         return tuple(self.samples[0].maps) if self.samples else ()
 
-    def intake(self, names: Sequence[str], notes: Mapping[str, Sequence[str]]) -> Intake:
+    def intake(
+        self,
+        names: Sequence[str],
+        notes: Mapping[str, Sequence[str]],
+        aside: Sequence[SetAside] = (),
+    ) -> Intake:
         """Return the account of the files: one entry for all references, one for all maps of each
         model.
 
-        The samples ``names`` were used; ``notes`` are those of every model. The hash of an entry is
-        that of the names and hashes of its files.
+        The samples ``names`` were used; ``notes`` are those of every model, and ``aside`` are the
+        samples that were set aside, every file of which is a record. The hash of an entry is that
+        of the names and hashes of its files.
         """
         # Samples that tuned a threshold are not evaluated; the account says where they went.
-        used = [sample for sample in self.samples if sample.name in set(names)]
-        labels = [sample.labels for sample in self.samples]
-        files = [_account(labels, "references", len(used), self.notes)]
+        used, lost, records = dict.fromkeys(names), {item.name: item for item in aside}, []
+        rules = {}
+        for sample in self.samples:
+            if sample.name not in used:
+                rules[sample.name] = TUNING
+                if (item := lost.get(sample.name)) is not None:
+                    rules[sample.name] = item.rule
+                    records += [item.record(volume.file) for volume in sample.evaluated_files()]
+        labels = {sample.name: sample.labels for sample in self.samples}
+        files = [_account(labels, "references", rules, self.notes)]
         for model in self.models:
-            maps = [sample.maps[model] for sample in self.samples]
-            is_used = [sample.maps[model] is not None for sample in used]
-            account = _account(
-                [volume for volume in maps if volume is not None],
-                f"predictions of {model}",
-                sum(is_used),
-                notes[model],
-            )
-            files.append(replace(account, assumed_empty=len(used) - sum(is_used)))
-        return Intake((*files, *self.tables))
+            maps = {}
+            for sample in self.samples:
+                if (volume := sample.maps[model]) is not None:
+                    maps[sample.name] = volume
+            account = _account(maps, f"predictions of {model}", rules, notes[model])
+            n_used = len(self.samples) - len(rules)
+            files.append(replace(account, assumed_empty=n_used - account.used))
+        return Intake((*files, *self.tables), tuple(Quarantined(*record) for record in records))
 
     def with_groups(self, table: str | PathLike[str], *, lenient: bool = False) -> Pairing:
         """Return the samples with the columns of a table of groups: patient, centre, any.
@@ -193,9 +212,12 @@ class Pairing(Sequence[SampleFiles]):
         return replace(self, samples=tuple(samples), notes=notes, tables=(*self.tables, intake))
 
 
-def _account(volumes: Sequence[Volume], role: str, n_used: int, notes: Sequence[str]) -> FileIntake:
-    """Return the account of the files of one role; those that are not used tuned a threshold."""
-    n_tuning = len(volumes) - n_used
+def _account(
+    volume_of: Mapping[str, Volume], role: str, rules: Mapping[str, str], notes: Sequence[str]
+) -> FileIntake:
+    """Return the account of the files of one role; ``rules`` says why samples were not used."""
+    quarantined = Counter(rules[name] for name in volume_of if name in rules)
+    volumes = list(volume_of.values())
     # One entry for a thousand files: their common folder, and a hash over names and hashes, so that
     # a renamed or exchanged file changes it.
     names = [volume.file for volume in volumes]
@@ -209,8 +231,8 @@ def _account(volumes: Sequence[Volume], role: str, n_used: int, notes: Sequence[
         role=role,
         format=formats,
         read=len(volumes),
-        used=n_used,
-        quarantined={"tuning": n_tuning} if n_tuning else {},
+        used=len(volumes) - quarantined.total(),
+        quarantined=dict(quarantined),
         sha256=hashlib.sha256(hashes.encode("utf-8", "surrogateescape")).hexdigest(),
         bytes=sum(volume.bytes for volume in volumes),
         notes=tuple(notes),

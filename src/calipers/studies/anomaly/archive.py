@@ -2,12 +2,15 @@
 """What algorithms gave on brains with spheres, kept so that it can be judged without PyTorch.
 
 An archive is one npz file: for each setting the values of all metrics, what else claims need, and
-some slices with their maps; and a member ``about`` with the command, the seed, the versions, the
-hashes of the template and its notice. `calipers.studies.anomaly.brain_training` makes one, and
+the maps and spheres of some slices; and a member ``about`` with the command, the seed, the versions
+and the hashes of the template. `calipers.studies.anomaly.brain_training` makes one, and
 `shipped_brains` is the one that comes with Calipers. Whole maps are too large to ship: with
 ``--keep`` they are left in the folder, a file per algorithm.
 
-The slices are rounded to bytes, scores and grey values alike; numbers are kept as they are.
+The brains themselves are not in an archive, because the template is not ours: `with_brains` makes
+the slices anew from the template, with the seed of the archive, and checks that they are the same.
+
+The scores of slices are rounded to bytes; numbers are kept as they are.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -24,15 +27,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import F32
+from calipers.errors import InputError
 from calipers.io.source import require_file
 from calipers.results.files import write_atomically
-from calipers.studies.anomaly.brains import VolumeCounts
+from calipers.studies.anomaly.brains import (
+    INSTALL,
+    BrainTemplate,
+    VolumeCounts,
+    settings_of,
+    volume_name,
+)
 from calipers.studies.kept_archives import archive_arrays
 
-ARCHIVE_SCHEMA = "calipers.anomaly-archive/1"
+ARCHIVE_SCHEMA = "calipers.anomaly-archive/2"
+WITH_IMAGES = "calipers.anomaly-archive/1"  # of before, with the slices themselves
 FILE = "brains.npz"
 VOLUMES, SLICES, SEEN = "volumes", "all slices", "slices with an object"
 VIEWS = (VOLUMES, SLICES, SEEN)
+# How far the mean grey value of a slice that is made anew may be from that of the archive. Not a
+# hash of the pixels: processors round differently, and brains of other seeds are farther apart.
+SAME_GREY = 1e-4
 
 Maps = Mapping[str, F32]
 Values = Mapping[str, Mapping[str, float]]  # algorithm -> metric -> value
@@ -42,10 +56,17 @@ Values = Mapping[str, Mapping[str, float]]  # algorithm -> metric -> value
 class ExampleSlice:
     """One slice of a test volume, with the maps of all algorithms."""
 
-    title: str
-    image: F32
+    volume: int  # its number among the test volumes
+    z: int
     labels: NDArray[np.uint8]
     maps: Maps
+    grey: float = float("nan")  # mean of the image; NaN in an archive of before
+    image: F32 | None = None  # None: not in the archive, see `with_brains`
+
+    @property
+    def title(self) -> str:
+        """What is shown, in words."""
+        return f"{volume_name(self.volume)}, slice {self.z}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +134,12 @@ class AnomalyArchive:
         arrays: dict[str, Any] = {}
         entries = []
         for b, bench in enumerate(self.benchmarks):
-            images = np.stack([one.image for one in bench.examples])
             labels = np.stack([one.labels for one in bench.examples])
             maps = np.stack([np.stack(list(one.maps.values())) for one in bench.examples])
-            arrays |= {f"{b}-images": _as_bytes(images), f"{b}-labels": labels.astype(np.uint8)}
-            arrays[f"{b}-maps"] = _as_bytes(maps)
+            arrays |= {f"{b}-labels": labels.astype(np.uint8), f"{b}-maps": _as_bytes(maps)}
+            examples = []
+            for one in bench.examples:
+                examples.append({"volume": one.volume, "slice": one.z, "grey": one.grey})
             counts = {name: getattr(bench.counts, name) for name in VolumeCounts.__slots__}
             records = []
             for record in bench.records:
@@ -130,7 +152,7 @@ class AnomalyArchive:
                     "records": records,
                     "views": bench.views,
                     "intervals": bench.intervals,
-                    "examples": [one.title for one in bench.examples],
+                    "examples": examples,
                     "counts": counts,
                     "slices": bench.slices,
                     "slices_seen": bench.slices_seen,
@@ -152,10 +174,12 @@ class AnomalyArchive:
         benchmarks = []
         with archive_arrays(Path(path), str(path), what, hint) as content:
             document = json.loads(bytes(content["about"]))
-            if document.get("schema") != ARCHIVE_SCHEMA:
+            if document.get("schema") not in (ARCHIVE_SCHEMA, WITH_IMAGES):
                 raise KeyError("schema")
             for b, entry in enumerate(document["benchmarks"]):
-                arrays = {name: content[f"{b}-{name}"] for name in ("images", "labels", "maps")}
+                arrays = {name: content[f"{b}-{name}"] for name in ("labels", "maps")}
+                if document["schema"] == WITH_IMAGES:
+                    arrays["images"] = content[f"{b}-images"]
                 benchmarks.append(_benchmark(entry, arrays))
             about = document["about"]
         return cls(tuple(benchmarks), about)
@@ -172,6 +196,19 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_without_nan(part) for part in value]
     return None if isinstance(value, float) and np.isnan(value) else value
+
+
+def _from_bytes(values: NDArray[np.uint8]) -> F32:
+    return values.astype(np.float32) / np.float32(255)
+
+
+def _example(entry: Any, labels: NDArray[np.uint8], maps: Maps) -> ExampleSlice:
+    # Archives with images have a title, "test-00, slice 36", instead of numbers.
+    if isinstance(entry, str):
+        volume, z = entry.removeprefix("test-").split(", slice ")
+        return ExampleSlice(int(volume), int(z), labels, maps)
+    grey = _number(entry["grey"])
+    return ExampleSlice(int(entry["volume"]), int(entry["slice"]), labels, maps, grey)
 
 
 def _number(value: float | None) -> float:
@@ -196,12 +233,11 @@ def _benchmark(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Benchmark
             intervals[algorithm][metric] = None if pair is None else (pair[0], pair[1])
     names = [record.name for record in records]
     examples = []
-    for k, title in enumerate(entry["examples"]):
-        image, *maps = (
-            values.astype(np.float32) / np.float32(255)
-            for values in (arrays["images"][k], *arrays["maps"][k])
-        )
-        examples.append(ExampleSlice(title, image, arrays["labels"][k], dict(zip(names, maps))))
+    for k, example in enumerate(entry["examples"]):
+        maps = {name: _from_bytes(values) for name, values in zip(names, arrays["maps"][k])}
+        examples.append(_example(example, arrays["labels"][k], maps))
+        if "images" in arrays:
+            examples[k] = replace(examples[k], image=_from_bytes(arrays["images"][k]))
     return Benchmark(
         name=entry["name"],
         title=entry["title"],
@@ -214,6 +250,57 @@ def _benchmark(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Benchmark
         slices_seen=entry["slices_seen"],
         thresholds=tuple(entry["thresholds"]),
     )
+
+
+def with_brains(
+    bench: Benchmark, about: Mapping[str, Any], template: BrainTemplate, n: int | None = None
+) -> Benchmark:
+    """Return a benchmark whose first ``n`` examples (None: all) show their brains.
+
+    Brains that an archive does not hold are made anew from the template, with its seed.
+
+    Raises
+    ------
+    InputError
+        ``template-differs``: the template, or what is made of it, is not that of the archive.
+    """
+    examples = list(bench.examples)
+    missing = [k for k, one in enumerate(examples[:n]) if one.image is None]
+    if not missing:
+        return bench
+    _check_template(about, template)
+    settings = settings_of(template, bench.counts, int(about["seed"]))
+    setting = next(one for one in settings if one.name == bench.name)
+    for k in missing:
+        example = examples[k]
+        volume = setting.test_volume(example.volume)
+        image = volume.image[example.z]
+        grey = float(image.mean(dtype=np.float64))
+        is_same = np.array_equal(volume.labels[example.z], example.labels)
+        if not is_same or not abs(grey - example.grey) <= SAME_GREY:
+            raise InputError(
+                f"brains as those of the archive (mean grey value {example.grey:.4f})",
+                rule="template-differs",
+                location=f"{bench.name}, {example.title}",
+                value=f"{grey:.4f}",
+                hint=f"install the template that was tested: {INSTALL}",
+            )
+        examples[k] = replace(example, image=image)
+    return replace(bench, examples=tuple(examples))
+
+
+def _check_template(about: Mapping[str, Any], template: BrainTemplate) -> None:
+    hashes = {entry["file"]: entry["sha256"] for entry in about.get("template", ())}
+    for entry in template.files:
+        expected = hashes.get(entry["file"], entry["sha256"])
+        if entry["sha256"] != expected:
+            raise InputError(
+                f"the template of the archive, with sha256 {expected[:12]}...",
+                rule="template-differs",
+                file=str(entry["file"]),
+                value=f"{str(entry['sha256'])[:12]}...",
+                hint=f"install the version that was tested: {INSTALL}",
+            )
 
 
 def shipped_brains() -> Path:

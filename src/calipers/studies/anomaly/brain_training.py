@@ -350,7 +350,9 @@ def evaluate_benchmark(
         records=tuple(records),
         views=views,
         intervals=intervals,
-        examples=tuple(_example(volumes[k], _maps_at(maps, k)) for k in with_spheres[:EXAMPLES]),
+        examples=tuple(
+            example_slice(k, volumes[k], _maps_at(maps, k)) for k in with_spheres[:EXAMPLES]
+        ),
         counts=setting.counts,
         slices=sum(len(volume.labels) for volume in volumes),
         slices_seen=sum(int(has_object(volume).sum()) for volume in volumes),
@@ -417,11 +419,13 @@ def _record(
     )
 
 
-def _example(volume: BrainVolume, maps: Maps) -> ExampleSlice:
+def example_slice(number: int, volume: BrainVolume, maps: Maps) -> ExampleSlice:
     """Return the slice with most spheres; with most of their voxels if several tie."""
     numbers = range(1, len(RADII) + 1)
     areas = np.stack([(volume.labels == number).sum(axis=(1, 2)) for number in numbers])
     # The number of spheres counts first: a slice has fewer voxels than the factor.
     z = int(((areas > 0).sum(axis=0) * volume.labels[0].size + areas.sum(axis=0)).argmax())
     own = {name: scores[z] for name, scores in maps.items()}
-    return ExampleSlice(f"{volume.name}, slice {z}", volume.image[z], volume.labels[z], own)
+    image = volume.image[z]
+    grey = float(image.mean(dtype=np.float64))
+    return ExampleSlice(number, z, volume.labels[z], own, grey, image)

@@ -42,6 +42,7 @@ FILES = {
     "grey": "mni_icbm152_gm_tal_nlin_sym_09a_converted.nii.gz",
     "white": "mni_icbm152_wm_tal_nlin_sym_09a_converted.nii.gz",
 }
+INSTALL = "pip install nilearn==0.14.1"
 TEMPLATE_SHAPE = (189, 233, 197)
 CENTRE = (77.0, 117.0, 98.0)  # of the brain, z, y, x in voxels of the template
 NOTICE = (
@@ -90,7 +91,12 @@ class VolumeCounts:
 
 def read_template(folder: Path | None = None) -> BrainTemplate:
     """Read the template from the folder of nilearn's data; by default that of the installation."""
-    folder = folder or _installed_folder()
+    folder = folder or installed_folder()
+    if folder is None:
+        raise UsageError(
+            "the brains are those of nilearn (BSD-3; its MNI152 template may be used freely): "
+            f"{INSTALL}"
+        )
     parts, files = {}, []
     for name, file in FILES.items():
         path = folder / file
@@ -101,7 +107,7 @@ def read_template(folder: Path | None = None) -> BrainTemplate:
                 rule="shape-mismatch",
                 file=file,
                 value=values.shape,
-                hint="install the version that was tested: pip install nilearn==0.14.1",
+                hint=f"install the version that was tested: {INSTALL}",
             )
         # The front of the head comes first, so that pictures show it above.
         parts[name] = np.ascontiguousarray(values[:, ::-1]) / np.float32(255)
@@ -126,13 +132,11 @@ def template_of(
     return BrainTemplate(smooth_t1, smooth_t2, smooth_brain, tuple(files))
 
 
-def _installed_folder() -> Path:
+def installed_folder() -> Path | None:
+    """Return the folder of nilearn's data; None without nilearn."""
     spec = find_spec("nilearn")
     if spec is None or spec.origin is None:
-        raise UsageError(
-            "the brains are those of nilearn (BSD-3; its MNI152 template may be used freely): "
-            "pip install nilearn"
-        )
+        return None
     return Path(spec.origin).parent / "datasets" / "data"
 
 
@@ -153,16 +157,17 @@ class BrainSetting:
 
     def test_volumes(self) -> list[BrainVolume]:
         """Return test brains; every second one has one large and four small spheres."""
-        volumes = []
-        for k in range(self.counts.test):
-            name = f"test-{k:02d}"
-            image, inside = self._brain(name)
-            labels = np.zeros(image.shape, np.uint8)
-            if k % 2 == 0:
-                random = stream(self.seed, self.name, "spheres", name)
-                image, labels = with_spheres(image, inside, random)
-            volumes.append(BrainVolume(name, image, labels))
-        return volumes
+        return [self.test_volume(k) for k in range(self.counts.test)]
+
+    def test_volume(self, k: int) -> BrainVolume:
+        """Return one of the test brains, which is the same whether others are made or not."""
+        name = volume_name(k)
+        image, inside = self._brain(name)
+        labels = np.zeros(image.shape, np.uint8)
+        if k % 2 == 0:
+            random = stream(self.seed, self.name, "spheres", name)
+            image, labels = with_spheres(image, inside, random)
+        return BrainVolume(name, image, labels)
 
     def _brain(self, name: str) -> tuple[F32, Flags]:
         """Return a deformed brain and where it is."""
@@ -182,6 +187,11 @@ class BrainSetting:
         real, imaginary = random.normal(0, deviation, (2, *image.shape))
         image = np.hypot(image + real, imaginary)
         return np.clip(image, 0, 1).astype(np.float32), inside
+
+
+def volume_name(k: int) -> str:
+    """Return the name of a test brain, of which its random numbers depend too."""
+    return f"test-{k:02d}"
 
 
 def settings_of(template: BrainTemplate, counts: VolumeCounts, seed: int) -> list[BrainSetting]:

@@ -168,6 +168,7 @@ class AnomalyRun:
     benchmarks: tuple[Benchmark, ...]  # T1 first, which a ranking by people is about
     ranking: HumanRanking | None
     seed: int
+    no_brains: str = ""  # why figures show maps without the brains behind them
 
     @property
     def ranked(self) -> Benchmark:

@@ -250,8 +250,8 @@ def benchmark_figures(run: AnomalyRun) -> tuple[StudyFigure, ...]:
     """Return all figures of the benchmark; the last one only if there is a ranking by people."""
     first, second = run.benchmarks
     figures = [
-        _maps(first, "figure-10"),
-        _maps(second, "figure-11"),
+        _maps(first, "figure-10", run.no_brains),
+        _maps(second, "figure-11", run.no_brains),
         _values(run),
         _between(run),
         _slice_choice(run),
@@ -260,12 +260,11 @@ def benchmark_figures(run: AnomalyRun) -> tuple[StudyFigure, ...]:
     return (*figures, _people(run)) if run.ranking is not None else tuple(figures)
 
 
-def _maps(bench: Benchmark, name: str) -> StudyFigure:
+def _maps(bench: Benchmark, name: str, no_brains: str) -> StudyFigure:
     """Return one slice with the map of every algorithm."""
     example = bench.examples[0]
-    panels = [
-        picture("the slice and its spheres", example.labels, 0 * example.image, example.image)
-    ]
+    first = "the slice and its spheres" if example.image is not None else "the spheres"
+    panels = [picture(first, example.labels, np.zeros(example.labels.shape), example.image)]
     for record in bench.records:
         panels.append(
             picture(
@@ -282,6 +281,8 @@ def _maps(bench: Benchmark, name: str) -> StudyFigure:
         "green: the map. All maps are calibrated to [0, 1]: one in 1000 voxels of normal brains "
         "reaches a score of 0.5."
     )
+    if example.image is None:
+        caption += f" {no_brains}"
     n = sum(record.kind != "without a network" for record in bench.records)
     title = f"{bench.name}: {n} trained networks and {len(bench.records) - n} other algorithms"
     rows = -(-len(panels) // 4)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A page on which a person ranks the maps of the benchmark, without knowing whose they are.
 
-The archive comes in, one HTML file goes out (`write_ranking_page`): slices that contain a part of a
-sphere, as the raters of the paper saw them, each with the maps of all algorithms in another random
-order. The person presses letters, the best map first, and saves a table with the columns
-``algorithm`` and ``rank`` (the mean over slices), which ``--ranking`` reads. The page needs no
-network and sends nothing; who reads its source can find the names.
+A benchmark with its brains (`calipers.studies.anomaly.archive.with_brains`) comes in, one HTML file
+goes out (`write_ranking_page`): slices that contain a part of a sphere, as the raters of the paper
+saw them, each with the maps of all algorithms in another random order. The person presses letters,
+the best map first, and saves a table with the columns ``algorithm`` and ``rank`` (the mean over
+slices), which ``--ranking`` reads. The page needs no network and sends nothing; who reads its
+source can find the names.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ def ranking_page(bench: Benchmark, *, seed: int, archive: str = "") -> str:
 
 
 def _slice(example: ExampleSlice, algorithms: list[str]) -> Mapping[str, Any]:
+    assert example.image is not None, "nobody can judge a map without the slice"
     maps = []
     for name in algorithms:
         maps.append({"algorithm": name, "shade": encode_levels(example.maps[name], scores=True)})

@@ -4,6 +4,7 @@
 `STUDY` is what `calipers.studies.framework` loads; `run` takes `StudyOptions` and returns a
 `StudyResult`. The numbers of a run are an `AnomalyRun` of `experiments`. The benchmark is that of
 the archive that ships with Calipers, or of a training of one's own (``--train``, ``--keep``).
+Archives have no brains: those behind the maps of figures 10 and 11 come from an installed nilearn.
 """
 
 from __future__ import annotations
@@ -12,11 +13,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from calipers.errors import CalipersError
 from calipers.io.source import hash_file
 from calipers.studies.anomaly import claims
 from calipers.studies.anomaly.algorithms import RARE, USUAL
-from calipers.studies.anomaly.archive import FILE, AnomalyArchive, shipped_brains
-from calipers.studies.anomaly.brains import CONTRAST, NOTICE, RADII, SIDE, VOXEL
+from calipers.studies.anomaly.archive import (
+    FILE,
+    AnomalyArchive,
+    Benchmark,
+    shipped_brains,
+    with_brains,
+)
+from calipers.studies.anomaly.brains import (
+    CONTRAST,
+    INSTALL,
+    NOTICE,
+    RADII,
+    SIDE,
+    VOXEL,
+    installed_folder,
+    read_template,
+)
 from calipers.studies.anomaly.controlled import (
     AXES,
     BASE,
@@ -123,7 +140,8 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
     controlled = run_controlled(
         options.seed, quick=options.quick, progress=_part(progress, low, 1.0)
     )
-    numbers = AnomalyRun(controlled, archive.benchmarks, ranking, options.seed)
+    benchmarks, no_brains, warnings = with_first_brains(archive)
+    numbers = AnomalyRun(controlled, benchmarks, ranking, options.seed, no_brains)
     return StudyResult(
         study=STUDY.name,
         title=TITLE,
@@ -138,7 +156,31 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         methods=METHODS,
         references=REFERENCES,
         inputs=inputs,
+        warnings=warnings,
     )
+
+
+def with_first_brains(
+    archive: AnomalyArchive,
+) -> tuple[tuple[Benchmark, ...], str, tuple[str, ...]]:
+    """Return the benchmarks with the brains that figures show, or why they show none.
+
+    Without nilearn the figures say so; an installed one that does not fit is a warning too.
+    """
+    benchmarks = archive.benchmarks
+    if all(bench.examples[0].image is not None for bench in benchmarks):
+        return benchmarks, "", ()
+    hidden = "The brains behind the maps are not shown"
+    if installed_folder() is None:
+        reason = f"{hidden}: they are made from the MNI152 template of nilearn ({INSTALL})."
+        return benchmarks, reason, ()
+    try:
+        template = read_template()
+        pictured = [with_brains(one, archive.about, template, n=1) for one in benchmarks]
+    except CalipersError as error:
+        reason = f"{hidden}: {error}"
+        return benchmarks, reason, (reason,)
+    return tuple(pictured), "", ()
 
 
 def _archive(

@@ -22,7 +22,7 @@ from calipers.studies.rodeo.claims import (
     value_text,
     values_text,
 )
-from calipers.studies.rodeo.data import ap_at, iou_at, loc_at, map_at
+from calipers.studies.rodeo.data import EXACT, ap_at, iou_at, loc_at, map_at
 from calipers.studies.rodeo.experiments import ACCURACIES, MEAN_AP, PRECISIONS
 
 OPENING, NOISE, APPENDIX = (
@@ -37,7 +37,7 @@ CLEAR = 0.05  # a difference that counts
 
 @OPENING.judge("wrong-class-is-worthless")
 def _(run: RodeoRun) -> ClaimJudgement:
-    values = run.examples["Right box, wrong class"].values
+    values = run.examples[EXACT].values
     parts = values["RoDeO/loc"] > 0.99 and values["RoDeO/shape"] > 0.99
     has_credit = values["RoDeO"] > 0
     names = ("AP@0.1", "RoDeO", "RoDeO/loc")
@@ -152,8 +152,8 @@ def _(run: RodeoRun) -> ClaimJudgement:
         joint_verdict([loc < INVARIANT, shape < INVARIANT, cls < INVARIANT]),
         f"RoDeO/loc moves by at most {value_text(loc)} with shape noise, RoDeO/shape by at most "
         f"{value_text(shape)} with position noise, RoDeO/cls by {value_text(cls)} in all.",
-        "Not exactly zero in images with several boxes: there a corruption can change which boxes "
-        "are paired.",
+        "In images with several boxes a corruption could change which boxes are paired, and with "
+        "that the other part.",
     )
 
 

@@ -26,7 +26,8 @@ from calipers.data.cohort import Cohort
 from calipers.errors import InputError
 from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.protocol import Protocol
-from calipers.show.table import Cell, Table
+from calipers.show.table import Amount, Cell, Table
+from calipers.show.words import join
 from calipers.studies.rodeo.experiments import HEAD, MEAN_AP, RODEO
 
 VINDR = "vinbigdata-train.csv.gz"
@@ -145,11 +146,6 @@ def reader_protocol(replicates: int) -> Protocol:
 def reader_table(cohorts: Mapping[str, Cohort], *, seed: int, quick: bool) -> Table:
     """Return RoDeO and mAP of all readers, with intervals, and whether they agree on the order."""
     names = (*RODEO, MEAN_AP, IN_ORDER)
-    columns = ["reference", "reader"]
-    for name in names:
-        columns.append(name)
-        if name in WITH_INTERVALS:
-            columns += [f"{name} low", f"{name} high"]
     rows: list[tuple[Cell, ...]] = []
     orders = []
     for reference, cohort in cohorts.items():
@@ -158,31 +154,32 @@ def reader_table(cohorts: Mapping[str, Cohort], *, seed: int, quick: bool) -> Ta
         for row in evaluation.rows:
             if row.label is None:
                 estimates[row.model, row.metric] = row.estimate
-        best = {}
+        best: dict[str, list[str]] = {}
         for name in WITH_INTERVALS:
             values = {reader: estimates[reader, name].value for reader in cohort.models}
-            best[name] = max(values, key=values.__getitem__)
+            best.setdefault(max(values, key=values.__getitem__), []).append(name)
         for reader in cohort.models:
             cells: list[Cell] = [reference, reader]
             for name in names:
                 estimate = estimates[reader, name]
-                cells.append(estimate.value)
+                cell: Cell = estimate.value
                 if name in WITH_INTERVALS:
-                    cells += [estimate.low, estimate.high]
+                    cell = Amount(estimate.value, low=estimate.low, high=estimate.high)
+                cells.append(cell)
             rows.append(tuple(cells))
-        words = ", ".join(f"{reader} by {name}" for name, reader in best.items())
-        orders.append(f"against {reference} {words}")
+        words = ", ".join(f"{reader} by {join(own)}" for reader, own in best.items())
+        orders.append(f"Against {reference}: {words}.")
     first = next(iter(cohorts.values()))
     note = (
         f"{first.n_images} images of VinDr-CXR, read by the same three radiologists, each of whom "
         f"is the reference in turn; {len(first.classes)} classes. 95 % intervals by resampling "
-        f"images. The better reader: {'; '.join(orders)}. Nobody is right here: who marks as the "
-        "reference does scores high."
+        f"images. Nobody is right here: who marks as the reference does scores high."
     )
+    better = f"Who is the better one of two readers? {' '.join(orders)}"
     return Table(
-        tuple(columns),
+        ("reference", "reader", *names),
         tuple(rows),
         name="table-1-readers",
         title="As table 1, for radiologists against each other",
-        notes=(note,),
+        notes=(note, better),
     )

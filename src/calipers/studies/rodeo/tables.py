@@ -16,12 +16,13 @@ import numpy as np
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.evaluation.evaluate import evaluate
-from calipers.show.table import Cell, Table
+from calipers.show.table import Cell, Kind, Table
 from calipers.studies.rodeo.claims import RodeoRun
 from calipers.studies.rodeo.data import PRINTED, harmonic
 from calipers.studies.rodeo.experiments import MEAN_AP, protocol
 
 TOTAL = "Total"
+TENTHS: tuple[Kind, ...] = ("tenths",) * 6
 COLUMNS = ("RoDeO/cls", "RoDeO/loc", "RoDeO/shape", "RoDeO", "accuracy@0.3", MEAN_AP)
 
 
@@ -92,6 +93,7 @@ def printed_table() -> Table:
         columns,
         rows,
         name="table-1-printed",
+        kinds=("name", *TENTHS, "tenths"),
         title="Table 1 as printed, and its harmonic means",
         notes=(note,),
     )
@@ -130,5 +132,10 @@ def model_table(
         "operating point. Intervals: calipers evaluate --preset rodeo."
     )
     return Table(
-        ("class", *COLUMNS), tuple(rows), name=name, title=f"As table 1, for {model}", notes=(note,)
+        ("class", *COLUMNS),
+        tuple(rows),
+        name=name,
+        kinds=("name", *TENTHS),
+        title=f"As table 1, for {model}",
+        notes=(note,),
     )

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Ctrl-C and SIGTERM do, from the start of the command line to its end.
+
+- `leave_on_signals`: while modules are loaded nothing is open, and a signal ends the process with a
+  sentence. An exception would come out of whatever is being imported, often as another one.
+- `raise_on_signals`: once a verb begins, a signal raises `KeyboardInterrupt` or `Terminated`, so
+  that files are closed, and what is half-written goes.
+- `die_of_signals`: when the exit code is settled, nothing is left to put in order.
+- `patient_interrupts`: while a run keeps what it has finished, the first Ctrl-C waits.
+
+Only `calipers.__main__` and `calipers.cli.main` change signals, and `patient_interrupts` for as
+long as it lasts: Calipers as a library leaves them alone. A signal that is ignored stays so, as it
+is in the background of a shell.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+INTERRUPTED, TERMINATED = 130, 143
+ENDINGS = {
+    signal.SIGINT: ("interrupted", INTERRUPTED),
+    signal.SIGTERM: ("terminated", TERMINATED),
+}
+STDERR = 2
+_received: list[int] = []
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came: the work ends as it does after an interruption from the keyboard."""
+
+
+def leave_on_signals() -> None:
+    """Let a signal end the process at once, with a sentence: nothing has begun yet."""
+    _handle(_leave)
+
+
+def raise_on_signals() -> None:
+    """Let a signal raise an exception, where it would have ended the process."""
+    if signal.getsignal(signal.SIGTERM) is _leave or signal.getsignal(signal.SIGINT) is _leave:
+        _handle(_raise)
+
+
+def die_of_signals() -> None:
+    """Let a signal do what it does to any program."""
+    _handle(signal.SIG_DFL)
+
+
+def is_stopped() -> bool:
+    """Return whether a signal has raised an exception in this process.
+
+    Code of other projects may turn that exception into one of its own.
+    """
+    return bool(_received)
+
+
+def word_and_code(stop: BaseException | None) -> tuple[str, int]:
+    """Return how the work was stopped, in a word, and the exit code.
+
+    Parameters
+    ----------
+    stop
+        The exception; None if another one took its place.
+    """
+    if stop is None:
+        return ENDINGS[signal.Signals(_received[-1])]
+    return ENDINGS[signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT]
+
+
+def _handle(handler: Any) -> None:
+    for number in ENDINGS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    word, code = ENDINGS[signal.Signals(number)]
+    with suppress(OSError):  # nobody reads it
+        os.write(STDERR, f"error: {word}; nothing was begun\n".encode())
+    os._exit(code)
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    _received.append(number)
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    # The second one ends the process at once.
+    signal.signal(number, signal.SIG_DFL)
+    raise Terminated
+
+
+@contextmanager
+def patient_interrupts() -> Iterator[Callable[[], None]]:
+    """Hold back the first Ctrl-C: the function that is given raises it when work can stop.
+
+    Only the main thread receives signals; elsewhere nothing is held back.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield never
+        return
+    waiting = False
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        nonlocal waiting
+        if waiting:  # the second one is serious
+            raise KeyboardInterrupt
+        waiting = True
+
+    def interrupted() -> None:
+        if waiting:
+            raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        yield never
+        return
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def never() -> None:
+    """Nobody interrupts."""
