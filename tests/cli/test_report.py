@@ -267,3 +267,11 @@ def test_verify_refuses_what_was_changed(calipers, saved):
     (saved / "images.csv").write_text("changed")
     said = calipers("verify", saved)
     assert (said.code, "[file-hash]" in said.err, "images.csv" in said.err) == (2, True, True)
+
+
+def test_a_page_that_links_to_itself_is_no_reason_to_stop(calipers, saved, tmp_path):
+    shutil.copytree(saved, tmp_path / "copy")
+    page = tmp_path / "copy" / "report.html"
+    page.unlink()
+    page.symlink_to(page.name)
+    assert calipers("report", tmp_path / "copy", "-o", tmp_path / "new.html").code == 0

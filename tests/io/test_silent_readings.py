@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import calipers as cal
@@ -21,7 +24,10 @@ from annotation_cases import (
     region,
     task,
 )
+from calipers.cli import main
+from calipers.data.objects import empty_predictions
 from calipers.errors import CalipersError
+from calipers.io.source import open_regular
 
 TABLE = "image,class,x0,y0,x1,y1,width,height\na,polyp,10,20,30,40,100,80\n"
 HEADER = "image,class,x0,y0,x1,y1,patient"
@@ -261,3 +267,49 @@ def test_groups_that_contradict_the_references(tmp_path: Path) -> None:
     assert cal.read(tmp_path / "t.csv", groups=tmp_path / "same.csv").n_images == 2
     with pytest.raises(CalipersError, match=r"other\.csv, 3:2 .*'p', got 'r' \[group-conflict\]"):
         cal.read(tmp_path / "t.csv", groups=tmp_path / "other.csv")
+
+
+def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
+    """They would stand in records of JSON, which is UTF-8."""
+    odd = os.fsdecode(b"q\xff\xfe")
+    put(tmp_path, {"t.csv": TABLE})
+    try:
+        (tmp_path / f"{odd}.csv").write_text(TABLE.replace("y1", "y1,score").replace("40", "40,1"))
+    except OSError:
+        pytest.skip("the file system has names in UTF-8 only")
+    with pytest.raises(CalipersError, match=r"names of files in UTF-8"):
+        cal.read(tmp_path / "t.csv", tmp_path / f"{odd}.csv")
+    (tmp_path / "maps").mkdir()
+    np.save(tmp_path / "maps" / f"{odd}.npy", np.zeros((4, 4)))
+    with pytest.raises(CalipersError, match=r"names of files in UTF-8"):
+        cal.read_maps(tmp_path / "maps", tmp_path / "maps")
+    assert main.run(["inspect", f"{odd}.csv"]) == 2
+    cohort = cal.read(tmp_path / "t.csv")
+    cohort = cohort.with_predictions(odd, empty_predictions(1))
+    with pytest.raises(CalipersError, match=r"\[encoding\]"):
+        cal.evaluate(cohort, "coco", ci=False).save(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_has_nothing_to_read_yet_is_no_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a file of /proc such as kmsg, which says that it is a regular one."""
+    reader, writer = os.pipe()
+    path = Path(f"/proc/self/fd/{reader}")
+    if not path.exists():
+        pytest.skip("no /proc")
+    monkeypatch.setattr(stat, "S_ISREG", lambda mode: True)
+    stream = open_regular(path, follow=True)
+    with pytest.raises(CalipersError, match="nothing to read yet"):
+        stream.__enter__()
+    os.close(reader)
+    os.close(writer)
+
+
+def test_an_output_in_a_thousand_folders(tmp_path: Path) -> None:
+    cohort = cal.read(put(tmp_path, {"t.csv": TABLE}) / "t.csv")
+    deep = tmp_path.joinpath(*["x"] * 1000)
+    with pytest.raises(CalipersError, match=r"\[not-writable\]"):
+        cal.write(cohort, deep, format="voc")
+    cohort = cohort.with_predictions("m", empty_predictions(1))
+    with pytest.raises(CalipersError, match=r"\[not-writable\]"):
+        cal.evaluate(cohort, "coco", ci=False).save(deep)

@@ -229,6 +229,15 @@ def _outlet(stream: TextIO | None, *, vital: bool) -> TextIO:
     )
 
 
+def _has_bytes(text: str) -> bool:
+    """Return whether a text is UTF-8; a name of a file may be any bytes."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def run(argv: Sequence[str]) -> int:
     """Run the command line and return its exit code."""
     argv = list(argv)
@@ -240,6 +249,11 @@ def run(argv: Sequence[str]) -> int:
             cli.get_help(click.Context(cli, info_name="calipers", **cli.context_settings)), err=True
         )
         return 2
+    for word in argv:
+        if not _has_bytes(word):
+            # It would stand in the record of the run, which is JSON in UTF-8.
+            message = f"names and values are text in UTF-8, not {word!a}; rename the file"
+            return _fail("usage", message, as_json, 2)
     try:
         code = cli.main(argv, prog_name="calipers", standalone_mode=False, obj=["calipers", *argv])
         # Here, where a full disk can still be reported.

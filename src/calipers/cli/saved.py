@@ -89,7 +89,8 @@ def report(folder: str, **options: Any) -> None:
     stored.evaluation.report(
         target, command=stored.command, step=narrator.doing, **sections, **pictures
     )
-    if target.resolve() == (Path(folder) / PAGE).resolve():
+    # Unlike Path.resolve this does not fail at links in a circle.
+    if os.path.realpath(target) == os.path.realpath(Path(folder) / PAGE):
         log_page(Path(folder), __version__)
     content = target.read_bytes()
     document = {

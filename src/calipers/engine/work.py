@@ -104,6 +104,12 @@ def in_order(
     With a store, the first interrupt (Ctrl-C) waits for the item whose turn it is and stores it;
     the second one stops at once.
     """
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise UsageError(
+            f"executor takes calls by its method submit, which {shown(executor)} lacks"
+        )
+    if store is not None and not callable(getattr(store, "wants", None)):
+        raise UsageError(f"store is a Store of finished results, not {shown(store)}")
     queue = _Queue(work, store, aside)
     pool: AbstractContextManager[Executor | None] = nullcontext(executor)
     if executor is None and workers > 1:

@@ -227,6 +227,7 @@ def require_file(path: Path | str) -> Path:
         raise InputError(
             "a readable file", rule="not-readable", file=str(path), value=str(error)
         ) from None
+    _check_name(str(path.parent), path.name)
     if not stat.S_ISREG(status.st_mode):
         kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a device or pipe"
         raise InputError(
@@ -271,6 +272,10 @@ def open_regular(
         os.close(descriptor)
         raise kind("a regular file", rule="not-a-file", file=str(path))
     with os.fdopen(descriptor, "rb") as file:
+        # A file of /proc may say that it is regular and have nothing to read until something
+        # happens.
+        if _has_to_wait(descriptor):
+            raise kind("content", rule="not-readable", file=str(path), value="nothing to read yet")
         try:
             yield file
         except OSError as error:
@@ -280,6 +285,17 @@ def open_regular(
             raise kind(
                 "a readable file", rule="not-readable", file=str(path), value=error.strerror
             ) from None
+
+
+def _has_to_wait(descriptor: int) -> bool:
+    """Return whether reading an open file would wait; never for one on a disk."""
+    import select  # not every system has its poll
+
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return not poll.poll(0)
 
 
 def hash_file(path: Path) -> str:
@@ -498,6 +514,9 @@ def list_files(folder: Path, *, most: int = MOST_ENTRIES, holds: str = "files") 
                 position = 0 if entry.is_symlink() else len(waiting)
                 waiting.insert(position, (f"{prefix}{entry.name}/", path))
             elif _is_file(entry):
+                # Samples are named after their files; of pictures only some are asked for.
+                if holds != "pictures":
+                    _check_name(str(folder), prefix + entry.name)
                 files[prefix + entry.name] = path
     return Listing(root, files, left, closed)
 

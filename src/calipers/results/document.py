@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from calipers import errors
 from calipers.arguments import names_methods
-from calipers.errors import UsageError, did_you_mean
+from calipers.errors import InputError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,7 +167,13 @@ class Document(ABC):
             raise UsageError(f"{type(self).__name__} has no {what} of its own")
         function = linked(link)
         _check_options(f"the {what}", _parameters(function)[2:], options)
-        target: Path = function(self, Path(errors.path("path", path)), **options)
+        try:
+            target: Path = function(self, Path(errors.path("path", path)), **options)
+        except UnicodeEncodeError as error:
+            # A name of a model, class or image from Python, or the path itself.
+            expected = "names in UTF-8, without half a surrogate pair"
+            name = ascii(error.object[error.start : error.end])
+            raise InputError(expected, rule="encoding", value=name) from None
         return target
 
 

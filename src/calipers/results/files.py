@@ -36,6 +36,7 @@ from calipers.errors import InputError, UsageError
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a limit of the process
 LAST = "run.json"  # vouches for the files beside it
+MOST_FOLDERS = 256  # around an output: making them one inside the other goes that deep
 STAGE = ".calipers-"  # begins the names of hidden folders of runs
 OLD = f"{STAGE}old-"  # of those that keep an earlier result while a new one takes its place
 CANONICAL = json.JSONEncoder(
@@ -194,6 +195,7 @@ def staged_folder(
         Allow a folder that holds something by the time the files move; otherwise a second run that
         wrote into the same new folder in the meantime keeps its result, and this one is refused.
     """
+    check_depth(folder)
     new_folders = [part for part in (folder, *folder.parents) if not part.exists()]
     stage: Path | None = None
     with ExitStack() as locks:
@@ -354,9 +356,21 @@ def _not_writable(folder: Path, error: OSError) -> InputError:
     )
 
 
+def check_depth(folder: Path) -> None:
+    """Raise for an output inside of more folders than Python can make, one inside the other."""
+    if len(folder.parts) > MOST_FOLDERS:
+        raise InputError(
+            f"a place inside of at most {MOST_FOLDERS} folders",
+            rule="not-writable",
+            file=str(folder)[:80],
+            value=f"{len(folder.parts)} folders",
+        )
+
+
 def output_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ()) -> Path:
     """Create the folder for results, refusing to overwrite results or to write next to inputs."""
     folder = check_folder(path, force=force, inputs=inputs)
+    check_depth(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -370,6 +384,7 @@ def kept_on_success(path: Path | str, *, force: bool) -> Iterator[Path]:
     it goes, and so do the folders that were made for it.
     """
     target = Path(path)
+    check_depth(target)
     new_folders = [part for part in (target, *target.parents) if not part.exists()]
     folder = output_folder(target, force=force)
     earlier = set(os.listdir(folder))

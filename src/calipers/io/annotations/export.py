@@ -24,6 +24,7 @@ from calipers.data.objects import Objects, Predictions, References, from_corners
 from calipers.errors import InputError, UsageError
 from calipers.io.annotations.rows import without_suffix
 from calipers.io.tables.table import cell, delimited
+from calipers.results.files import check_depth
 
 FOLDER_FORMATS = ("yolo", "voc")
 FORMATS_OF_BOXES = {"yolo": "cxcywh-normalised", "voc": "xyxy-inclusive"}
@@ -81,6 +82,7 @@ def lost_in_folder(cohort: Cohort, table: Objects, format: str) -> list[str]:
 
 def write_folder(target: Path, files: Mapping[str, str]) -> None:
     """Write a folder whole or not at all; it must be new or empty."""
+    check_depth(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         # A rename is atomic only within one file system, so the stage lies next to its target.
