@@ -27,7 +27,10 @@ from annotation_cases import (
 from calipers.cli import main
 from calipers.data.objects import empty_predictions
 from calipers.errors import CalipersError
+from calipers.fusion.recipe import FusionRecipe
 from calipers.io.source import open_regular
+from calipers.results.files import head_of
+from calipers.results.requirements import Requirements
 
 TABLE = "image,class,x0,y0,x1,y1,width,height\na,polyp,10,20,30,40,100,80\n"
 HEADER = "image,class,x0,y0,x1,y1,patient"
@@ -301,6 +304,27 @@ def test_a_file_that_has_nothing_to_read_yet_is_no_input(monkeypatch: pytest.Mon
     stream = open_regular(path, follow=True)
     with pytest.raises(CalipersError, match="nothing to read yet"):
         stream.__enter__()
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_number_is_no_name_of_a_file() -> None:
+    """Python would read the open file of that number, and close it."""
+    reader, writer = os.pipe()
+    for load in (cal.Protocol.load, Requirements.load, FusionRecipe.load):
+        with pytest.raises(CalipersError):
+            load(reader)
+    os.fstat(reader)  # still open
+    os.close(reader)
+    os.close(writer)
+
+
+def test_the_head_of_a_file_that_has_nothing_to_read_yet_is_empty() -> None:
+    reader, writer = os.pipe()
+    path = Path(f"/proc/self/fd/{reader}")
+    if not path.exists():
+        pytest.skip("no /proc")
+    assert head_of(path, 10) == b""
     os.close(reader)
     os.close(writer)
 

@@ -612,6 +612,7 @@ def _check_target(name: str) -> None:
     """Refuse to replace anything but an earlier file of this kind; a device such as stdout is
     none.
     """
+    from calipers.results.files import head_of
     from calipers.results.requirements import HEAD
 
     target = Path(name)
@@ -620,7 +621,7 @@ def _check_target(name: str) -> None:
     if not target.exists():
         return
     try:
-        ours = target.is_file() and target.open("rb").read(len(HEAD)) == HEAD.encode()
+        ours = target.is_file() and head_of(target, len(HEAD)) == HEAD.encode()
     except OSError as error:
         raise InputError(
             "a file that can be replaced", rule="not-readable", file=name, value=error.strerror

@@ -81,6 +81,9 @@ def small_text(path: Path | str, what: str, most: int) -> str:
     ``what`` names the file in messages; whatever is wrong with it is an `InputError`.
     """
     file = str(path)
+    if not isinstance(path, str | os.PathLike):
+        # A number would be taken for an open file, and closed: 1 is the standard output.
+        raise InputError(what, rule="not-a-file", value=file, hint="give the name of a file")
     try:
         # Asked before the file is opened: opening a pipe would wait for its writer.
         status = os.stat(path)
@@ -120,6 +123,12 @@ def small_text(path: Path | str, what: str, most: int) -> str:
 def _without_waiting(path: str, flags: int) -> int:
     # Not every system has the flag.
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def head_of(path: Path | str, size: int) -> bytes:
+    """Return the first bytes of a file, without waiting for any."""
+    with open(path, "rb", buffering=0, opener=_without_waiting) as stream:
+        return stream.read(size) or b""
 
 
 def small_json(path: Path | str, what: str, most: int) -> Any:
