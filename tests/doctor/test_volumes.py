@@ -341,8 +341,9 @@ def test_references_without_empty_slices_lie_on_the_grid_of_predictions(
         return replace(volume, sparse="refs" in str(path))
 
     monkeypatch.setattr(volume_folders, "open_volume", sparse)
-    surveyed = volume_folders.survey(references, "references", None, {})
-    predicted = volume_folders.survey(preds, "predictions", None, {})
+    inputs = Inputs(references, {"m": preds}, None, {})
+    surveyed = volume_folders.survey(references, "references", None, inputs)
+    predicted = volume_folders.survey(preds, "predictions", None, inputs)
     options: dict[str, str] = {}
     findings = list(volume_folders.grids(surveyed, predicted, None, options))
     assert [finding.code for finding in findings] == ["shape-mismatch"] * (kind == "labels")
