@@ -154,3 +154,11 @@ def test_classes_that_only_type_checkers_know_are_known_by_name():
     assert wrong_argument(function, (3,), {}) == "store is a Unheard or None, not 3"
     assert wrong_argument(function, (None,), {}) is None
     assert wrong_argument(function, (type("Unheard", (), {})(),), {}) is None
+
+
+def test_numbers_that_no_float_holds_and_durations_are_refused() -> None:
+    cohort = cal.demo_cohort()
+    with pytest.raises(cal.UsageError, match="a number is too large"):
+        cal.average_precision(cohort, 10**400, model="mislabels")
+    with pytest.raises(cal.UsageError, match="a seed is a whole number"):
+        cal.demo_cohort(seed=np.timedelta64(1))

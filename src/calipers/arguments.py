@@ -60,6 +60,8 @@ def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
             raise
         except BLAMED as error:
             problem = wrong_argument(function, args, options)
+            if problem is None and isinstance(error, OverflowError):
+                problem = "a number is too large"
             if problem is None:
                 raise
             raise UsageError(f"{function.__name__}: {problem}") from error

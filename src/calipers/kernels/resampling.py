@@ -43,7 +43,8 @@ BLOCK = 256  # values of a median that are looked at together
 
 def check_seed(seed: Any) -> None:
     """Raise for a seed that the generator does not take."""
-    is_integer = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    # A duration is an integer to NumPy.
+    is_integer = isinstance(seed, int | np.integer) and not isinstance(seed, bool | np.timedelta64)
     if not is_integer or not 0 <= seed < 2**64:
         raise UsageError(f"a seed is a whole number from 0 to 2^64 - 1, got {str(seed)[:80]}")
 
