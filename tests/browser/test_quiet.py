@@ -64,10 +64,14 @@ POLICY = "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'\
 def test_the_watch_notices(opened, html, said):
     page = opened(QUIET + html, strict=False)
     for _ in range(100):
-        if any(problem.startswith(said) for problem in page.watch.problems()):
-            return
+        if _notices(page, said):
+            break
         page.wait_for_timeout(10)
-    raise AssertionError(page.watch.problems())
+    assert _notices(page, said), page.watch.problems()
+
+
+def _notices(page, said: str) -> bool:
+    return any(problem.startswith(said) for problem in page.watch.problems())
 
 
 def test_the_watch_lets_a_quiet_page_pass(opened):

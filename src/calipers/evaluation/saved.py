@@ -17,6 +17,7 @@ protocol has error types.
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -794,7 +795,4 @@ def vars_of(record: Any) -> dict[str, str]:
 
 def _numbers(values: NDArray[np.float64]) -> list[float | None]:
     """Return the values with None for NaN."""
-    numbers: list[float | None] = values.tolist()
-    for k in np.flatnonzero(np.isnan(values)).tolist():
-        numbers[k] = None
-    return numbers
+    return [None if math.isnan(value) else value for value in values.tolist()]

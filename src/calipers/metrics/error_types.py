@@ -59,7 +59,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calipers import registry
-from calipers.arrays import F64, I8, I32, I64, Flags, joined_columns
+from calipers.arrays import F64, I8, I32, I64, BlockCache, Flags, joined_columns
 from calipers.data.cohort import Cohort
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels import assignment, curves, error_types, ragged
@@ -296,10 +296,12 @@ def _averaged(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64, I
     """Return (R, 10, 1 + K) average precisions, the mean over classes first, and (R, 1 + K) weights
     of the references.
     """
-    last = evidence.cache.get(("averaged", blocks))
-    # By identity: blocks of weights are worked off one after the other, and never changed.
-    if last is not None and last[0] is weights:
-        return last[1], last[2]
+    averages: BlockCache = evidence.cache.setdefault(("averaged", blocks), BlockCache())
+    return averages.get(weights, lambda: _average(evidence, weights, blocks=blocks))
+
+
+def _average(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64, I64]:
+    """Compute what `_averaged` returns."""
     precisions, exists, positives = _precisions(evidence, weights, blocks=blocks)
     per_class = np.where(np.isnan(precisions), 0.0, precisions)
     number = exists.sum(axis=2)
@@ -309,7 +311,6 @@ def _averaged(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64, I
     every = np.concatenate([mean[:, :, None], per_class], axis=2)
     references = positives[:, 0]
     references = np.concatenate([references.sum(axis=1, keepdims=True), references], axis=1)
-    evidence.cache["averaged", blocks] = weights, every, references
     return every, references
 
 
