@@ -25,6 +25,8 @@ FEWEST_LINES = 80
 MOST_FILES = 17
 SPDX = "# SPDX-License-Identifier: Apache-2.0"
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX)\b")
+# What git leaves in a file that it could not merge; a line of `=` alone may be a heading.
+CONFLICT = re.compile(rb"^(?:<{7}|>{7}|[|]{7})(?: |\r?$)", re.MULTILINE)
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|root|home|Users)(?![\w.-])")
 TEXT = {
     ".py",
@@ -254,6 +256,35 @@ def test_nothing_is_left_unfinished() -> None:
 
 def test_no_paths_of_one_machine() -> None:
     assert not _lines_with(MACHINE_PATH, WRITTEN)
+
+
+def _conflicts(data: bytes) -> list[int]:
+    """The lines of a text file at which a merge was left unresolved."""
+    if b"\0" in data[:8192]:  # no text: an archive, a picture
+        return []
+    return [data.count(b"\n", 0, mark.start()) + 1 for mark in CONFLICT.finditer(data)]
+
+
+def test_no_conflict_markers() -> None:
+    places = [
+        f"{_name(file)}:{line}" for file in TRACKED for line in _conflicts(file.read_bytes())
+    ]
+    assert not places, _listed("resolve the merge and remove its markers", places)
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"a\n" + b"<" * 7 + b" HEAD\nb\n" + b"=" * 7 + b"\nc\n" + b">" * 7 + b" main\n", [2, 6]),
+        (b"|" * 7 + b" base\r\n", [1]),
+        (b">" * 7 + b"\n", [1]),
+        (b"Title\n" + b"=" * 7 + b"\n", []),
+        (b"x = 1 " + b"<" * 7 + b" 3\n" + b"<" * 8 + b"\n", []),
+        (b"\0\n" + b"<" * 7 + b" HEAD\n", []),
+    ],
+)
+def test_what_counts_as_a_conflict_marker(data: bytes, lines: list[int]) -> None:
+    assert _conflicts(data) == lines
 
 
 @pytest.mark.parametrize(
