@@ -266,9 +266,7 @@ def _conflicts(data: bytes) -> list[int]:
 
 
 def test_no_conflict_markers() -> None:
-    places = [
-        f"{_name(file)}:{line}" for file in TRACKED for line in _conflicts(file.read_bytes())
-    ]
+    places = [f"{_name(file)}:{line}" for file in TRACKED for line in _conflicts(file.read_bytes())]
     assert not places, _listed("resolve the merge and remove its markers", places)
 
 
