@@ -272,6 +272,18 @@ def test_process_exit_code_and_streams(files):
     assert done.stderr.startswith(b"error: ")
 
 
+def test_only_the_program_searches_for_cycles_less_often():
+    script = (
+        "import gc; limits = [gc.get_threshold()]; note = lambda: limits.append(gc.get_threshold());"
+        "import calipers, calipers.cli.main as cli; calipers.evaluate; note();"
+        "cli.main = note; from calipers.__main__ import main; main(); print(limits)"
+    )
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout
+    fresh, library, program = json.loads(out.replace(b"(", b"[").replace(b")", b"]"))
+    assert library == fresh
+    assert program == [10_000, *fresh[1:]]
+
+
 def test_a_terminal_without_unicode_gets_escapes_not_a_crash(files):
     document = json.loads((files.folder / "references.json").read_text())
     document["categories"][0]["name"] = "Knötchen 肺"
