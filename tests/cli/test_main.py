@@ -274,7 +274,7 @@ def test_process_exit_code_and_streams(files):
 
 def test_only_the_program_searches_for_cycles_less_often():
     script = (
-        "import gc; limits = [gc.get_threshold()]; note = lambda: limits.append(gc.get_threshold());"
+        "import gc; limits = []; note = lambda: limits.append(gc.get_threshold()); note();"
         "import calipers, calipers.cli.main as cli; calipers.evaluate; note();"
         "cli.main = note; from calipers.__main__ import main; main(); print(limits)"
     )
