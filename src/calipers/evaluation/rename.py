@@ -139,15 +139,15 @@ def _fact(fact: str, cohort: Cohort, names: Names) -> str:
 
 
 def with_display_names(evaluation: Evaluation) -> Evaluation:
-    """Return the evaluation with names of more than 200 characters shortened, and names that look
-    alike marked.
+    """Return the evaluation with names of more than 200 characters shortened, names that look
+    alike marked, and models with long similar names told apart.
     """
     cohort = evaluation.cohort
     all_names = [*cohort.classes, *cohort.models, *cohort.images.ids, *cohort.images.groups]
     values: set[str] = set()
     for column in cohort.images.groups.values():
         values.update(map(str, column.tolist()))
-    names = Short([*all_names, *values])
+    names = Short([*all_names, *values], series=cohort.models)
     if not names.changed:
         return evaluation
     return rename_all(evaluation, names)

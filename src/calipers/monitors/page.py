@@ -661,7 +661,8 @@ def _intervals(result: MonitorEvaluation) -> Iterator[str]:
 def monitors_with_display_names(result: MonitorEvaluation) -> MonitorEvaluation:
     """Return the evaluation with display names of monitors, model, unit and images."""
     unit = result.settings["unit"]
-    names = Short([*result.monitors, result.scope.model, *result.scope.images, unit])
+    all_names = [*result.monitors, result.scope.model, *result.scope.images, unit]
+    names = Short(all_names, series=result.monitors)
     if not names.changed:
         return result
     name = names.name

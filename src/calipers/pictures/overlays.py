@@ -34,6 +34,7 @@ from calipers.kernels import assignment, runs, shapes
 from calipers.matching.assign import MatchRecipe
 from calipers.matching.matches import FATES, Matches
 from calipers.show.figures import BoxMark, Overlay, Ring
+from calipers.show.words import short_name
 
 # Pixels of the longer side of a picture: finer outlines would look the same.
 PICTURE_SIDE = 512
@@ -435,8 +436,8 @@ def title_of(cohort: Cohort, image: int, objects: ImageObjects, slice_at: float 
 
 
 def short(name: str) -> str:
-    """Return a name that fits a title."""
-    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+    """Return a name that fits a title; ids of images differ at their ends."""
+    return short_name(name, LONGEST, LONGEST // 2)
 
 
 def coarseness(width: float, height: float) -> int:

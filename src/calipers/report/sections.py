@@ -200,7 +200,7 @@ def _classes(page: Context) -> Table:
     names = ["class", f"references{extra}"]
     columns = [n_references]
     for model in list(cohort.models)[:MOST_COLUMNS]:
-        names.append(f"predictions of {html.cut(model, 40)}")
+        names.append(f"predictions of {short_name(model)}")
         columns.append(_count_labels(cohort.models[model].label, n_classes))
     # If there are too many classes, those with most references stay, in the order of the cohort.
     most_references = sorted(range(n_classes), key=lambda k: -n_references[k])[:MOST_CLASSES]

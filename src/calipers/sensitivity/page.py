@@ -99,7 +99,7 @@ def write_multiverse_page(result: Multiverse, path: Path, *, command: Sequence[s
 
 def _with_display_names(result: Multiverse) -> Multiverse:
     """Return the multiverse with display names of the models."""
-    names = Short(result.models)
+    names = Short(result.models, series=result.models)
     return replace(result, models=tuple(map(names.name, result.models)))
 
 

@@ -44,7 +44,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from calipers.results.estimate import Estimate
+from calipers.show.similar_names import tell_apart
 from calipers.show.words import (
+    LONGEST_NAME,
     digits,
     interval_text,
     legend,
@@ -54,6 +56,7 @@ from calipers.show.words import (
     percent_text,
     reason_text,
     same_for_all,
+    short_name,
     signed_text,
     undefined,
     whole_text,
@@ -229,6 +232,28 @@ class Table:
                 row_kinds[row - n_cut] = kind
         title = (self.title + cut).strip()
         return replace(self, rows=self.rows[:most], title=title, row_kinds=row_kinds)
+
+    def with_distinct_names(self) -> Table:
+        """Return the table with long names shortened where they would look alike otherwise."""
+        name_columns = [k for k, kind in enumerate(self.column_kinds()) if kind == "name"]
+        names = list(self.columns)
+        for row in (*self.rows, *self.summary):
+            names += [str(row[k]) for k in name_columns]
+        if max(map(len, names), default=0) <= LONGEST_NAME:
+            return self
+        new_names = tell_apart(names, short_name, LONGEST_NAME)
+        new_rows = []
+        for row in (*self.rows, *self.summary):
+            cells = list(row)
+            for k in name_columns:
+                cells[k] = new_names.get(str(cells[k]), cells[k])
+            new_rows.append(tuple(cells))
+        return replace(
+            self,
+            columns=tuple(new_names.get(name, name) for name in self.columns),
+            rows=tuple(new_rows[: len(self.rows)]),
+            summary=tuple(new_rows[len(self.rows) :]),
+        )
 
     def with_notes(self, *notes: str) -> Table:
         """Return the table with further notes."""

@@ -95,7 +95,7 @@ def print_tables(tables: Sequence[Table], console: Console | None = None) -> Non
     for table in tables:
         if table.title:
             console.print(Text(one_line(table.title), style="bold"), soft_wrap=True)
-        console.print(_fitting(table, console))
+        console.print(_fitting(table.with_distinct_names(), console))
         notes |= dict.fromkeys(table.all_notes())
     if not console.is_terminal:  # a file has no bold letters
         notes.pop(BEST, None)

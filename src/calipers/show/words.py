@@ -19,7 +19,7 @@ functions, so that a value is rounded in one way wherever it appears:
 `digits`                  a number of any size, with its first significant digits
 `count_text`, `plural`    ``1 image``, ``2 images``
 `join`                    ``a, b and c``
-`short_name`              a long name without its middle
+`short_name`              a long name without its middle; `tell_apart` for several of them
 ========================  ==========================================================
 
 An estimate has marks behind its interval where caution is due, and `legend` explains them.
@@ -35,6 +35,7 @@ from typing import Any
 from unicodedata import normalize
 
 from calipers.results.estimate import FLAGS, Estimate
+from calipers.show.similar_names import ROOM, tell_apart
 
 SMALL, LARGE = 10, 100
 SMALLEST_P = 0.001  # a smaller one is "p < 0.001"
@@ -400,13 +401,36 @@ def short_name(name: str, longest: int = LONGEST_NAME, tail: int = NAME_TAIL) ->
     return f"{name[: longest - tail - 1]}…{name[-tail:]}"
 
 
-class Short:
-    """The display name of every name; names that are short and look like no other stay."""
+def label_name(name: str) -> str:
+    """Return a name that fits the label of a line or a point."""
+    return short_name(name, ROOM, (ROOM - 1) * 2 // 5)
 
-    def __init__(self, names: Iterable[str]) -> None:
-        distinct = list(dict.fromkeys(names))
+
+class Short:
+    """The display name of every name; names that are short and look like no other stay.
+
+    Parameters
+    ----------
+    names
+        All names.
+    series
+        Those of them that stand beside each other in labels and titles, such as models: long ones
+        keep the parts in which they differ.
+    """
+
+    def __init__(self, names: Iterable[str], series: Iterable[str] = ()) -> None:
         changed: dict[str, str] = {}
         self.changed: Mapping[str, str] = changed
+        self._mark_alike(list(dict.fromkeys(names)), changed)
+        labels = {name: changed.get(name, name) for name in series}
+        if max(map(len, labels.values()), default=0) > ROOM:
+            new_names = tell_apart(labels.values(), label_name)
+            for name, label in labels.items():
+                if label in new_names:
+                    changed[name] = new_names[label]
+
+    @staticmethod
+    def _mark_alike(distinct: Sequence[str], changed: dict[str, str]) -> None:
         # Ten thousand images have plain names as a rule: one look at all of them tells.
         if _all_plain(distinct):
             return

@@ -201,7 +201,7 @@ def _document(result: StabilityResult, inputs: PageInputs) -> dict[str, Any]:
 
 def with_display_names(result: StabilityResult) -> StabilityResult:
     """Return the result with display names of models and images."""
-    names = Short([*result.models, *result.ids])
+    names = Short([*result.models, *result.ids], series=result.models)
     if not names.changed:
         return result
     models, ids = tuple(map(names.name, result.models)), tuple(map(names.name, result.ids))

@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 
 from calipers.show import figures
 from calipers.show.figures import Axis
+from calipers.show.similar_names import tell_apart
+from calipers.show.words import short_name
 
 AxisName = Literal["x", "y"]
 LAST_RESORT = "DejaVu Sans"  # comes with matplotlib
@@ -83,6 +85,18 @@ def words(
     # A missing glyph would be a warning of matplotlib and an empty box in the figure.
     glyphs = _glyphs(tuple(families()), weight, style)
     return "".join(_drawable_character(character, glyphs) for character in text)
+
+
+def labels_of(names: Sequence[str], most: int = NAME_LENGTH) -> list[str]:
+    """Return names that stand beside each other as labels, at most ``most`` characters long; names
+    that differ keep labels that differ.
+    """
+
+    def shorten(name: str) -> str:
+        return short_name(name, most, (most - 1) * 2 // 5)
+
+    different = tell_apart(names, shorten, most)
+    return [words(different.get(name) or shorten(name), most=most) for name in names]
 
 
 def _drawable_character(character: str, glyphs: frozenset[int]) -> str:
@@ -291,10 +305,11 @@ def set_axis(ax: Axes, side: AxisName, axis: Axis) -> None:
     low, high = _limits(ax, side, axis)
     if axis.ticks:
         places, labels = [], []
+        names = labels_of(axis.names)
         for k, tick in enumerate(axis.ticks):
             if drawable(tick, axis.log):
                 places.append(tick)
-                labels.append(words(axis.names[k]) if k < len(axis.names) else number_text(tick))
+                labels.append(names[k] if k < len(names) else number_text(tick))
         along.set_ticks(places, labels, parse_math=False)
     else:
         along.set_major_locator(_locator(axis.log, low, high))
@@ -336,7 +351,7 @@ def set_names(ax: Axes, side: AxisName, names: Sequence[str], strong: Sequence[b
     most = NAME_LENGTH
     if side == "y":  # names of rows leave half of the width to the axes
         most = min(ROW_LENGTH, int(0.5 * extent(ax, "x") / (LETTER * size)))
-    labels = [words(names[k], most=most) for k in indices]
+    labels = labels_of([names[k] for k in indices], most)
     along: Any = ax.xaxis if side == "x" else ax.yaxis
     along.set_ticks(indices, labels, parse_math=False)
     longest = max((len(label) for label in labels), default=0)

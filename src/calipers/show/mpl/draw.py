@@ -33,6 +33,7 @@ from calipers.show.mpl.axes import (
     POINTS,
     SENTENCE_LENGTH,
     extent,
+    labels_of,
     look,
     words,
     wrap,
@@ -236,7 +237,7 @@ def _draw_into(figure: Figure, ax: Axes, *, title: bool) -> float:
 
 def _draw_legend(ax: Axes, legend: Legend) -> float:
     """Draw the legend above the axes, in as many columns as fit; return its height in points."""
-    names = [words(name) for _, name in legend]
+    names = labels_of([name for _, name in legend])
     entry = LETTER * mpl.rcParams["font.size"] * (max(map(len, names)) + 6)
     # matplotlib leaves out names that start with "_", so the real names are set afterwards.
     box = ax.legend(

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from calipers.arrays import F64, I64
 from calipers.show.figures import NAN, Axis, finite, tick_text, ticks
+from calipers.show.similar_names import tell_apart
 from calipers.show.svg.canvas import (
     LONGEST,
     Sheet,
@@ -541,6 +542,8 @@ class Entry:
 
 def legend(sheet: Sheet, entries: Sequence[Entry], top: float = 0.0) -> tuple[list[str], float]:
     """Return the legend and its height: entries side by side, in columns if they are many."""
+    short_names = tell_apart([entry.name for entry in entries], shorten)
+    entries = [replace(entry, name=short_names.get(entry.name, entry.name)) for entry in entries]
     swatches = [SWATCH[entry.kind] + 6.0 for entry in entries]
     room = max(sheet.width - max(swatches, default=0.0), 60.0)
     widths = [s + width_of(fit(entry.name, room)) + SPACE for s, entry in zip(swatches, entries)]
