@@ -47,7 +47,7 @@ def maps(of: Arrays) -> Arrays:
 
 
 def put(folder: Path, volumes: Arrays, affine: np.ndarray = AFFINE, suffix: str = ".npz") -> Path:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True, parents=True)
     for name, volume in volumes.items():
         if suffix in (".npy", ".png"):
             write_volume(folder / f"{name}{suffix}", volume)
@@ -125,6 +125,93 @@ def numbers_in_the_same_order(folder):
     predictions = numbered(2)
     predictions["case2"][5, 15:18, 0:3] = 4
     return put(folder / "refs", numbered(1)), put(folder / "preds", predictions)
+
+
+def crop_of(volumes: Arrays, *, keep_origin: bool = False) -> tuple[Arrays, np.ndarray]:
+    """Return the middle of every volume, with the affine of the part, or that of the whole."""
+    low = np.array([0, 1, 1])  # z, y, x
+    affine = AFFINE.copy()
+    if not keep_origin:
+        affine[:3, 3] = AFFINE[:3, :3] @ low[::-1]
+    return {name: volume[0:4, 1:16, 1:20] for name, volume in volumes.items()}, affine
+
+
+@planted("shape-mismatch", "--place nearest")
+def maps_cropped(folder):
+    part, affine = crop_of(maps(labels()))
+    return pair_of(folder, part, affine=affine)
+
+
+@planted("shape-mismatch", "--place nearest")
+def labels_cropped(folder):
+    part, affine = crop_of(labels())
+    return pair_of(folder, part, affine=affine)
+
+
+@planted("shape-mismatch", "-")
+def crops_with_the_origin_of_the_whole(folder):
+    part, affine = crop_of(labels(), keep_origin=True)
+    shifted = {name: np.roll(volume, -4, axis=2) for name, volume in part.items()}
+    return pair_of(folder, shifted, affine=affine)
+
+
+@planted("affine", "--place nearest")
+def maps_saved_in_another_order(folder):
+    """As ITK saves them after a change of the orientation: voxels and header agree."""
+    flipped = {name: scores[:, ::-1, ::-1] for name, scores in maps(labels()).items()}
+    turn = np.diag([-1.0, -1.0, 1.0, 1.0])
+    turn[:2, 3] = SHAPE[2] - 1, SHAPE[1] - 1
+    return pair_of(folder, flipped, affine=AFFINE @ turn)
+
+
+@planted("shape-mismatch", "--place linear")
+def maps_of_another_spacing_and_extent(folder):
+    coarse = {name: scores[:, ::2, ::2][:, :9, :10] for name, scores in maps(labels()).items()}
+    return pair_of(folder, coarse, affine=AFFINE @ np.diag([2.0, 2.0, 1.0, 1.0]))
+
+
+def candidates(of: Arrays) -> Arrays:
+    """Return detection maps: lesions moved by a voxel, and false alarms, with a score each."""
+    rng = np.random.default_rng(8)
+    volumes = {}
+    for name, volume in of.items():
+        scores = np.zeros(SHAPE, np.float32)
+        scores[np.roll(volume, 1, axis=2) > 0] = rng.uniform(0.3, 1)
+        scores[4:6, 14:18, 15:20] = rng.uniform(0.1, 0.6)
+        volumes[name] = scores
+    return volumes
+
+
+@planted("score-range", "--preset picai --normalise odds")
+def candidates_above_one(folder):
+    return pair_of(folder, {name: 3 * scores for name, scores in candidates(labels()).items()})
+
+
+def blurred(of: Arrays, most: float) -> Arrays:
+    """Return smooth maps of whole numbers, as pictures hold them."""
+    from scipy import ndimage
+
+    volumes = {}
+    for name, volume in of.items():
+        soft = ndimage.gaussian_filter(volume.astype(float), (0.5, 2.5, 2.5))
+        volumes[name] = np.rint(most * soft / max(soft.max(), 1e-9)).astype(np.uint8)
+    return volumes
+
+
+@planted("score-range", "--normalise uint8")
+def smooth_pixels(folder):
+    return pair_of(folder, blurred(labels(), 255))
+
+
+@planted("score-range", "--normalise percent")
+def whole_percentages(folder):
+    return pair_of(folder, blurred(labels(), 100))
+
+
+@planted("score-range", "--normalise clip")
+def scores_after_cubic_resampling(folder):
+    beyond = {name: 1.15 * scores - 0.12 for name, scores in maps(labels()).items()}
+    return pair_of(folder, beyond)
 
 
 @planted("mirrored", "-")
@@ -350,12 +437,49 @@ def test_references_without_empty_slices_lie_on_the_grid_of_predictions(
     assert options == ({"geometry": str(preds)} if kind == "labels" else {})
 
 
-def test_scores_of_the_background_are_told(tmp_path) -> None:
+def test_scores_of_the_background_are_told(tmp_path, capsys) -> None:
     references, scores = put(tmp_path / "refs", labels()), maps(labels())
     assert not codes(checked(references, put(tmp_path / "preds", scores)), "warning")
     inverted = {name: 1 - volume for name, volume in scores.items()}
     checkup = checked(references, put(tmp_path / "others", inverted))
     assert codes(checkup, "warning") == {"score-inverted"}
+    assert "--normalise invert" in checkup.commands[0]
+    pixels = {name: (255 * (1 - volume)).astype(np.uint8) for name, volume in scores.items()}
+    (command,) = checked(references, put(tmp_path / "pixels", pixels)).commands
+    assert "--normalise uint8,invert" in command
+    sound = value_of(f"calipers maps {references} {tmp_path / 'preds'}", "AP/dataset", capsys)
+    for line in (checkup.commands[0], command):
+        assert value_of(line, "AP/dataset", capsys) == pytest.approx(sound, abs=0.02)
+
+
+def value_of(command: str, metric: str, capsys: pytest.CaptureFixture) -> float:
+    """Return the value of a metric that a printed command gives."""
+    capsys.readouterr()
+    words = shlex.split(command)[1:]
+    assert run([*words, "--no-ci", "-q", "--metrics", metric, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    return row["value"]
+
+
+def test_what_is_placed_gives_the_numbers_of_the_sound_maps(tmp_path, capsys) -> None:
+    within = maps(labels())
+    for scores in within.values():
+        scores[4:] = scores[:, :1] = scores[:, 16:] = scores[:, :, :1] = scores[:, :, 20:] = 0
+    for make, whole in ((maps_cropped, within), (maps_saved_in_another_order, maps(labels()))):
+        folder = tmp_path / make.__name__
+        paths = pair_of(folder / "sound", whole)
+        sound = value_of("calipers maps {} {}".format(*paths), "AP/dataset", capsys)
+        (command,) = checked(*make(folder)).commands
+        assert value_of(command, "AP/dataset", capsys) == pytest.approx(sound, abs=1e-9), make
+
+
+def test_detection_maps_are_judged_by_their_preset(tmp_path, capsys) -> None:
+    references, predictions = pair_of(tmp_path, candidates(labels()))
+    (command,) = checked(references, predictions).commands
+    assert command.endswith("--preset picai")
+    capsys.readouterr()
+    assert run([*shlex.split(command)[1:], "--no-ci", "-q", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["protocol"]["name"] == "picai"
 
 
 def test_values_of_labels_are_a_warning_with_a_command(tmp_path) -> None:

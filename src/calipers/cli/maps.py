@@ -133,6 +133,11 @@ SETTINGS = ("threshold", "connectivity", "least", "tuning")
     help="Resample maps to the shape of the labels.",
 )
 @click.option(
+    "--place",
+    type=click.Choice(["nearest", "linear"]),
+    help="Put maps on other grids (crops, turned volumes) on that of the labels, by their affines.",
+)
+@click.option(
     "--channel",
     metavar="N|NAME",
     help="Channel of maps that have several: its number from 0, "
@@ -195,6 +200,7 @@ def run_maps(
         image_pattern=options["image_pattern"],
         missing=options["missing"],
         resize=options["resize"],
+        place=options["place"],
         channel=options["channel"],
         segment=options["segment"],
         progress=narrator.steps("headers"),

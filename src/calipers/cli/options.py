@@ -28,6 +28,7 @@ SCALES = click.Choice(["unit", "raw"])
 MASKS = click.Choice(["auto", "required", "ignore"])
 LABEL_MEANINGS = ("classes", "instances", "nonzero")
 MISSING_VOLUMES = ("error", "empty")
+PLACES = ("nearest",)
 ON_OFF = click.Choice(["on", "off"])
 OUTSIDE = click.Choice(["keep", "clip", "refuse"])
 MOST_JOBS = 4096  # more processes than any machine starts, and than C counts
@@ -68,6 +69,7 @@ SECTIONS = {
         "reference_pattern",
         "missing_volumes",
         "geometry",
+        "place",
     ),
     "Long runs": ("jobs", "max_memory", "engine", "scheduler", "part", "plan"),
     "Output": ("force", "as_json", "quiet", "help"),
@@ -432,6 +434,11 @@ LABEL_OPTIONS = (
         metavar="DIR",
         help="Images on whose grids DICOM segmentations lie that lack empty slices.",
     ),
+    click.option(
+        "--place",
+        type=click.Choice(PLACES),
+        help="Put predicted volumes on other grids on those of the references, by their affines.",
+    ),
 )
 
 
@@ -545,6 +552,7 @@ def reading_arguments(options: dict[str, Any], *, each_reader: bool = False) -> 
         "reference_pattern": options["reference_pattern"],
         "missing_volumes": options["missing_volumes"],
         "geometry": options["geometry"],
+        "place": options["place"],
         "where": options["where"],
     }
 

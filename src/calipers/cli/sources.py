@@ -30,7 +30,15 @@ if TYPE_CHECKING:
 MOST_NAMES = 1000  # of a folder: enough to see what is in it
 MOST_OPENED = 10  # files of a folder, to see what their values are
 # Options of reading that maps of scores have, too.
-OF_MAPS = ("groups", "labels", "pattern", "reference_pattern", "missing_volumes", "segment")
+OF_MAPS = (
+    "groups",
+    "labels",
+    "pattern",
+    "reference_pattern",
+    "missing_volumes",
+    "segment",
+    "place",
+)
 SCORES_HINT = (
     "this verb does not normalise scores: calipers maps REFS PREDS... --normalise NAME -o FOLDER "
     "does, and takes all models; give FOLDER here"
@@ -81,6 +89,7 @@ class ModelSource:
                 reference_pattern=options["reference_pattern"],
                 missing=options["missing_volumes"],
                 segment=options["segment"],
+                place=options["place"],
             )
             labels = "binary" if options["labels"] == "classes" else options["labels"]
             try:

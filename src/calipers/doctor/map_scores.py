@@ -16,7 +16,7 @@ import numpy as np
 from calipers.arrays import Array
 from calipers.doctor.findings import Symptom, few
 from calipers.doctor.turned_volumes import MOST_OF, UNMET, voxel_dice
-from calipers.io.volumes.values import LEAST_PERCENT, PERCENT
+from calipers.io.volumes.values import INVERTED, LEAST_PERCENT, PERCENT
 from calipers.io.volumes.volume import shape_text
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ MOST_TRIED = 12  # pairs on which channels and orders are tried
 # Share of pairs of voxels in which the one on a reference has the higher score: mean of all maps.
 MOST_INVERTED = 0.25
 FEWEST_INVERTED = 3  # maps
+OVERSHOOT = 0.2  # by which scores that were resampled may leave 0..1
 MOST_CLASSES = 20  # values up to here may be classes; pictures reach further
 
 
@@ -79,8 +80,13 @@ def _best_channel(labels: Survey, one: Survey, cases: Sequence[str], n: int) -> 
     return best if overlaps[best] > UNMET else None
 
 
-def inverted_maps(labels: Survey, one: Survey) -> Iterator[Symptom]:
-    """Maps that are low on references and high beside them: those of the background."""
+def inverted_maps(
+    labels: Survey, one: Survey, model: str, options: dict[str, str]
+) -> Iterator[Symptom]:
+    """Maps that are low on references and high beside them: those of the background.
+
+    The normalisation that turns them round is added to ``options``.
+    """
     agreement: list[float] = []
     for name, facts in one.files.items():
         if len(agreement) >= MOST_TRIED:
@@ -97,6 +103,8 @@ def inverted_maps(labels: Survey, one: Survey) -> Iterator[Symptom]:
         return
     if np.mean(agreement) > MOST_INVERTED:
         return
+    key = f"normalise {model}"
+    options[key] = options[key] + INVERTED if key in options else INVERTED.removeprefix(",")
     yield Symptom(
         "score-inverted",
         "warning",
@@ -104,7 +112,7 @@ def inverted_maps(labels: Survey, one: Survey) -> Iterator[Symptom]:
         "voxels of the references have lower scores than nearly all others",
         n_inverted,
         len(agreement),
-        "if these are scores of the background, write 1 - score",
+        f"these look like scores of what is normal: --normalise {options[key]} takes 1 - score",
     )
 
 
@@ -155,12 +163,15 @@ def scale(one: Survey, model: str, options: dict[str, str]) -> Iterator[Symptom]
     normalise = "odds"
     message = f"scores reach from {low:.4g} to {high:.4g}"
     hint = "these are no probabilities: --normalise odds keeps the order of scores from 0 on"
-    if low < 0:
+    is_percent = LEAST_PERCENT < high <= PERCENT
+    if low >= -OVERSHOOT and high <= 1 + OVERSHOOT:
+        normalise, hint = "clip", "resampling went beyond 0..1: --normalise clip cuts scores there"
+    elif low < 0:
         normalise, hint = "sigmoid", "if these are logits, --normalise sigmoid makes scores of them"
-    elif whole and high <= 65_535:
+    elif whole and high <= 65_535 and not is_percent:
         normalise = "uint8" if high <= 255 else "uint16"
         hint = f"these are pixels of a picture: --normalise {normalise}"
-    elif LEAST_PERCENT < high <= PERCENT:
+    elif is_percent:
         normalise, hint = (
             "percent",
             "if these are percentages, --normalise percent divides them by 100",

@@ -52,6 +52,7 @@ DEFAULTS: Mapping[str, Any] = {
     "reference_pattern": None,
     "missing_volumes": "error",
     "geometry": None,
+    "place": None,
     "where": None,
     "lenient": False,
 }

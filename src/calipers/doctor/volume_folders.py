@@ -28,7 +28,6 @@ from calipers.doctor.checkup import check_files, refusal
 from calipers.doctor.findings import Symptom, conclusion, few
 from calipers.doctor.map_scores import (
     background_values,
-    channel_count,
     channels,
     inverted_maps,
     scale,
@@ -37,22 +36,24 @@ from calipers.doctor.numbered_objects import numbered_objects, unclassed_objects
 from calipers.doctor.remedies import Inputs
 from calipers.doctor.spelling import same_names
 from calipers.doctor.turned_volumes import turned
+from calipers.doctor.volume_grids import grids
 from calipers.errors import CalipersError, InputError
 from calipers.io.read import PathName, sniff
 from calipers.io.volumes.datasets import label_folders
 from calipers.io.volumes.labels import LabelVolumesReader
 from calipers.io.volumes.open import open_volume
 from calipers.io.volumes.pairing import list_samples, pair, proposed_patterns
-from calipers.io.volumes.placing import placed
-from calipers.io.volumes.samples import check_pair
 from calipers.io.volumes.volume import DEFAULT, Volume, shape_text
 from calipers.kernels import runs
 
 MOST_VALUES = 64  # distinct values of a file that are kept
 FEW_VALUES = 20  # whole numbers up to here are labels, whatever their arrangement
-SHAPES = "shape-mismatch"
+OF_CANDIDATES = "picai"  # the preset for maps of candidates
 MOST_UNKNOWN = 0.25  # share of objects of unknown classes that may be set aside
-LONG_RUN = 1.5  # mean length of runs of equal whole numbers from which they are labels
+LONG_RUN = 1.5  # mean length of runs of equal whole numbers below which they are no labels
+MOST_TOUCHING = 0.5  # share of runs that touch the next one, beyond which scores are looked for
+SHORT_RUN, SMALL_STEP = 4.0, 2  # runs of scores that touch are this short, or differ by this little
+MOST_ABOVE = 0.5  # share of voxels above 0 of a detection map
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class FileFacts:
     labelled: bool  # whether they look like labels
     values: tuple[int, ...] = ()  # distinct ones but 0, of whole numbers; the first of them
     broken: int = 0  # NaN or infinite
+    plateaus: bool = False  # whether every component above 0 has one value, and most voxels are 0
 
 
 @dataclass
@@ -87,6 +89,12 @@ class Survey:
     def is_scores(self) -> bool:
         """Whether some file holds values that no label has."""
         return any(not facts.whole for facts in self.files.values())
+
+    @property
+    def is_candidates(self) -> bool:
+        """Whether the files are detection maps: candidates, each with a score of its own."""
+        scored = [facts for facts in self.files.values() if facts.high > 0]
+        return bool(scored) and not self.is_labels and all(facts.plateaus for facts in scored)
 
     @property
     def low(self) -> float:
@@ -222,15 +230,18 @@ def check_volumes(inputs: Inputs) -> VolumeCheckup:
         renamed = misspelt(paired_labels, paired)
         findings += renamed or list(cases(paired_labels, paired, options))
         findings += grids(paired_labels, paired, reading.get("geometry"), options)
-        findings += turned(paired_labels, paired)
+        if "place" not in options:
+            findings += turned(paired_labels, paired)
         if first.is_labels:
             continue
         findings += channels(paired_labels, paired, options)
         background = list(background_values(paired))
         findings += background or [
             *scale(paired, model, options),
-            *inverted_maps(paired_labels, paired),
+            *inverted_maps(paired_labels, paired, model, options),
         ]
+    if labels.is_labels and all(one.is_candidates for one in models.values()):
+        options["preset"] = OF_CANDIDATES
     # What is wrong with a file itself, no option mends.
     if any(symptom.level == "error" and not symptom.reading for symptom in findings):
         return _checkup(surveys, findings, [])
@@ -314,15 +325,42 @@ def file_facts(volume: Volume, voxels: Array) -> FileFacts:
             voxels = np.where(finite, voxels, 0)
     low, high = float(voxels.min()), float(voxels.max())
     whole = voxels.dtype.kind != "f" or bool((np.rint(voxels) == voxels).all())
+    plateaus = low == 0 < high and has_plateaus(voxels)
     if not whole or voxels.ndim > 3 or low < 0 or high > 2**31 - 1:
-        return FileFacts(volume, low, high, whole, False, (), broken)
-    _, length, value = runs.of_labels(voxels.astype(np.int32, copy=False))
+        return FileFacts(volume, low, high, whole, False, (), broken, plateaus)
+    start, length, value = runs.of_labels(voxels.astype(np.int32, copy=False))
     values = np.unique(value)
-    mean_run = float(length.mean()) if len(length) else np.inf
     # Labels leave something out: without a background of 0 values are scores.
-    labelled = low == 0 and (len(values) <= FEW_VALUES or mean_run >= LONG_RUN)
+    labelled = low == 0 and (len(values) <= FEW_VALUES or not _is_smooth(start, length, value))
     distinct = tuple(int(number) for number in values[:MOST_VALUES])
-    return FileFacts(volume, low, high, whole, labelled and not broken, distinct, broken)
+    return FileFacts(volume, low, high, whole, labelled and not broken, distinct, broken, plateaus)
+
+
+def has_plateaus(voxels: Array) -> bool:
+    """Return whether neighbours above 0 have equal values, and most voxels are 0."""
+    above = voxels > 0
+    if above.mean() > MOST_ABOVE:
+        return False
+    for axis in range(voxels.ndim):
+        ahead = (slice(None),) * axis + (slice(1, None),)
+        behind = (slice(None),) * axis + (slice(None, -1),)
+        differs = voxels[ahead] != voxels[behind]
+        if bool((differs & above[ahead] & above[behind]).any()):
+            return False
+    return True
+
+
+def _is_smooth(start: Array, length: Array, value: Array) -> bool:
+    """Return whether runs of whole numbers are steps of scores, not labels: short ones, or such
+    that touch another one of nearly the same value.
+    """
+    if float(length.mean()) < LONG_RUN:
+        return True
+    touches = start[1:] == start[:-1] + length[:-1]
+    if touches.mean() <= MOST_TOUCHING:
+        return False
+    steps = np.abs(np.diff(value.astype(np.int64)))[touches]
+    return bool(length.mean() < SHORT_RUN or np.median(steps) <= SMALL_STEP)
 
 
 def _renamed(one: Survey, pattern: str | None) -> Survey:
@@ -507,87 +545,6 @@ def cases(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symp
         )
 
 
-def grids(
-    labels: Survey, one: Survey, geometry: PathName | None, options: dict[str, str]
-) -> Iterator[Symptom]:
-    """Predictions that do not lie on the grid of their reference: shape, orientation, spacing.
-
-    Maps over the extent of their labels are resampled, and references without empty slices are
-    placed on the grid of the predictions: that is added to ``options``.
-    """
-    images: Mapping[str, str] = {}
-    if geometry is not None:
-        images = list_samples(Path(fspath(geometry)), "images").files
-    by_rule: dict[str, list[tuple[str, InputError]]] = {}
-    n_resampled = n_placed = 0
-    pairs = [name for name in one.files if name in labels.files]
-    for name in pairs:
-        reference, volume = labels.files[name].volume, one.files[name].volume
-        # Channels are told elsewhere.
-        if channel_count(reference.shape, volume.shape):
-            continue
-        try:
-            if name in images:
-                image = open_volume(images[name], role="image")
-                reference, volume = placed(reference, image), placed(volume, image)
-            # Maps and labels are put on one grid, whichever of the two is whole.
-            if not one.is_labels and _holds(volume, reference):
-                continue
-            check_pair(reference, placed(volume, reference))
-        except InputError as error:
-            by_rule.setdefault(error.rule, []).append((name, error))
-            n_resampled += not one.is_labels and _same_extent(reference, volume)
-            n_placed += _holds(volume, reference)
-    for rule, members in by_rule.items():
-        hint = Counter(error.hint for _, error in members).most_common(1)[0][0]
-        reading = {}
-        if rule == SHAPES and n_resampled == len(members):
-            options["resize"] = "linear"
-            reading, hint = {"resize": "linear"}, "resample the maps: --resize linear"
-        elif rule == SHAPES and n_placed == len(members):
-            options["geometry"] = one.source
-            reading = {"geometry": one.source}
-            hint = (
-                "the references do not store empty slices: pass --geometry with the folder of the "
-                "images, or of predictions that have all slices"
-            )
-        elif rule == SHAPES and "--resize" in hint:
-            hint = "save the predictions on the grid of their references"
-        yield Symptom(
-            rule,
-            "error",
-            one.source,
-            "predictions that do not lie on the grid of their reference",
-            len(members),
-            len(pairs),
-            hint,
-            few([f"{name}: {error.value}" for name, error in members]),
-            reading=reading,
-        )
-
-
-def _holds(volume: Volume, reference: Volume) -> bool:
-    """Return whether a reference without empty slices lies on the grid of a whole volume."""
-    if volume.sparse or not reference.sparse or len(volume.shape) != len(reference.shape):
-        return False
-    try:
-        check_pair(placed(reference, volume), volume)
-    except InputError:
-        return False
-    return True
-
-
-def _same_extent(reference: Volume, volume: Volume) -> bool:
-    """Return whether a volume of another shape fills the space of its reference, by its header."""
-    if reference.affine is None or volume.affine is None:
-        return False
-    try:
-        check_pair(reference, volume, resize="linear")
-    except InputError:
-        return False
-    return True
-
-
 # Commands
 
 
@@ -603,7 +560,7 @@ def _checkup(
 def _tried_maps(inputs: Inputs, options: Mapping[str, str]) -> str | None:
     """Return the command of maps if every sample can be loaded with these options."""
     choices: dict[str, Any] = {}
-    for name in ("pattern", "reference_pattern", "missing", "channel", "resize"):
+    for name in ("pattern", "reference_pattern", "missing", "channel", "resize", "place"):
         if name in options:
             choices[name] = options[name]
     normalise = {}
@@ -625,6 +582,8 @@ def _tried_maps(inputs: Inputs, options: Mapping[str, str]) -> str | None:
         words += ["--labels", labels]
     if "mask_values" in options:
         words += ["--mask-values", options["mask_values"]]
+    if "preset" in options:
+        words += ["--preset", options["preset"]]
     if inputs.groups is not None:
         words += ["--groups", fspath(inputs.groups)]
     for model, value in normalise.items():
@@ -640,7 +599,7 @@ def _with_objects(
 ) -> VolumeCheckup:
     """Examine the objects of label volumes, which `calipers evaluate` compares."""
     reading = dict(inputs.reading)
-    for name in ("pattern", "reference_pattern", "geometry"):
+    for name in ("pattern", "reference_pattern", "geometry", "place"):
         if name in options:
             reading[name] = options[name]
     if "missing" in options:

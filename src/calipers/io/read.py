@@ -77,6 +77,7 @@ def read(
     reference_pattern: str | None = None,
     missing_volumes: str = "error",
     geometry: PathName | None = None,
+    place: str | None = None,
     where: str | None = None,
 ) -> Cohort:
     """Read references and the predictions of any number of models.
@@ -155,6 +156,10 @@ def read(
     geometry
         The folder of the images, by whose grids DICOM segmentations are placed that lack empty
         slices.
+    place
+        ``"nearest"``: predicted label volumes may lie on other grids than their references (crops,
+        turned or shifted volumes), and are put on those by the affines of both. None: that is an
+        error.
     where
         Evaluate only images with a value of a column, such as ``"split=test"``; references and
         predictions on other images are left out. None: all images.
@@ -188,6 +193,7 @@ def read(
         reference_pattern=reference_pattern,
         missing_volumes=missing_volumes,
         geometry=geometry,
+        place=place,
         where=where,
     )
     return read_all(references, predictions, groups, options).cohort

@@ -44,6 +44,7 @@ OUTSIDE_CHOICES = ("keep", "clip", "refuse")
 # What the values of label volumes are; what to do where a reference has no predicted volume.
 LABEL_MEANINGS = ("classes", "instances", "nonzero")
 MISSING_VOLUMES = ("error", "empty")
+PLACES = ("nearest",)  # how label volumes are put on another grid
 # Characters of a cell in an array of fixed width.
 LONGEST_TEXT = 4096
 GROUP_UNIT = f"group_{UNIT}"  # name for a group column that is called like the image itself
@@ -63,7 +64,7 @@ OF_BOTH = (
     "where",
 )
 OF_REFERENCES = ("coco_ignore", "readers", "reader_overlap", "reference_pattern")
-OF_PREDICTIONS = ("score_scale", "scores", "pattern", "missing_volumes")
+OF_PREDICTIONS = ("score_scale", "scores", "pattern", "missing_volumes", "place")
 
 
 def plain_value(value: Any) -> Any:
@@ -98,6 +99,7 @@ class ReadOptions(TypedDict, total=False):
     reference_pattern: str | None
     missing_volumes: str
     geometry: str | PathLike[str] | None
+    place: str | None
     where: str | None
 
 
@@ -127,6 +129,7 @@ class Options:
     reference_pattern: str | None = None
     missing_volumes: str = "error"  # references without a predicted volume
     geometry: str | PathLike[str] | None = None  # images on whose grids segmentations lie
+    place: str | None = None  # how predicted volumes on another grid are put on their references'
     where: str | None = None  # COLUMN=VALUE of the images that are evaluated; None: all
     inspecting: bool = False  # nothing is evaluated: no loss is too large to be told
 
@@ -142,6 +145,8 @@ class Options:
         _check_option("outside", self.outside, OUTSIDE_CHOICES)
         _check_option("labels", self.labels, LABEL_MEANINGS)
         _check_option("missing_volumes", self.missing_volumes, MISSING_VOLUMES)
+        if self.place is not None:
+            _check_option("place", self.place, PLACES)
         if not 0.0 <= real("allow_loss", self.allow_loss) <= 1.0:
             raise UsageError(f"allow_loss is a share from 0 to 1, got {self.allow_loss!r}")
         if not 0.0 < real("reader_overlap", self.reader_overlap) <= 1.0:

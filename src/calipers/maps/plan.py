@@ -143,7 +143,7 @@ def _fingerprint(entry: Any) -> str:
     """Return a line that changes when a file of a sample does."""
     if not hasattr(entry, "files"):
         raise UsageError("only samples that are read from files can be stored: use read_maps")
-    words = [entry.name, f"resize={entry.resize}"]
+    words = [entry.name, f"resize={entry.resize}", f"place={entry.place}"]
     for volume in entry.files():
         if volume.channel is not None:
             words.append(f"channel={volume.channel}")

@@ -437,7 +437,14 @@ class _Paired:
         cls, volumes: Mapping[str, Volume], index: ReferenceIndex, options: Options, file: InputFile
     ) -> _Paired:
         from calipers.io.volumes.pairing import SampleList, paired_names
-        from calipers.io.volumes.placing import placed
+        from calipers.io.volumes.placing import (
+            can_place,
+            check_place,
+            is_on_grid,
+            placed,
+            regridded,
+            with_place_hint,
+        )
         from calipers.io.volumes.samples import check_pair
 
         headers = index.image_list.headers
@@ -464,14 +471,18 @@ class _Paired:
             images[name] = index.as_text[names[name]]
             grid = headers[images[name]]
             try:
+                is_placed = options.place is not None and can_place(volume, grid)
+                if is_placed and not is_on_grid(volume, grid):
+                    notes += check_place(volume, grid, options.place or "nearest")
+                    on_grid[name] = regridded(volume, grid)
+                    continue
                 on_grid[name] = placed(volume, grid)
                 notes += check_pair(grid, on_grid[name])
             except InputError as error:
                 # Labels are not resampled: values in between mean nothing.
-                is_resized = "--resize" in error.hint
-                problems.append(
-                    error.with_hint(error.rule, _grid_hint(grid)) if is_resized else error
-                )
+                if "--resize" in error.hint:
+                    error = error.with_hint(error.rule, _grid_hint(grid))
+                problems.append(with_place_hint(error, volume, grid))
         raise_problems(problems)
         return cls(images, on_grid, tuple(_counted(notes)))
 

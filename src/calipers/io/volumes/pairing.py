@@ -31,7 +31,14 @@ from calipers.io.tables.delimited import decode
 from calipers.io.tables.table import open_table, texts
 from calipers.io.volumes.datasets import channel_number, labels_of
 from calipers.io.volumes.open import extensions, open_volume, stem_of
-from calipers.io.volumes.placing import common_grid, placed
+from calipers.io.volumes.placing import (
+    can_place,
+    check_place,
+    check_way,
+    is_on_grid,
+    on_one_grid,
+    with_place_hint,
+)
 from calipers.io.volumes.samples import Pairing, SampleFiles, check_pair, check_resize
 from calipers.io.volumes.volume import DEFAULT, Limits, Volume
 
@@ -77,7 +84,7 @@ def read_maps(
         A table with a row per sample: patient, centre, any column.
     choices
         Further arguments of `calipers.io.volumes.pairing.pair`: ``pattern``, ``reference_pattern``,
-        ``missing``, ``resize``, ``member``, ``segment``, ``channel``, ``progress``.
+        ``missing``, ``resize``, ``place``, ``member``, ``segment``, ``channel``, ``progress``.
 
     Examples
     --------
@@ -103,6 +110,7 @@ class _Options:
 
     member: str | None
     resize: str | None
+    place: str | None
     limits: Limits
     segment: int | None
     channel: int | None
@@ -118,6 +126,7 @@ def pair(
     image_pattern: str | None = None,
     missing: str = "error",
     resize: str | None = None,
+    place: str | None = None,
     member: str | None = None,
     segment: int | None = None,
     channel: int | str | None = None,
@@ -147,6 +156,10 @@ def pair(
     resize
         ``"nearest"`` or ``"linear"``: maps may have other shapes than their labels and are resized
         to them when they are loaded.
+    place
+        ``"nearest"`` or ``"linear"``: maps may lie on other grids than their labels (crops, turned
+        or shifted volumes), and are put on that of the labels by the affines of both; 0 where a map
+        does not reach.
     member
         The array of npz archives that hold several.
     segment
@@ -165,6 +178,7 @@ def pair(
     if missing not in MISSING:
         raise UsageError(f"missing cannot be {missing!r}; {did_you_mean(missing, MISSING)}")
     check_resize(resize)
+    check_way(place, resize)
     sources = dict(predictions) if isinstance(predictions, Mapping) else {"model": predictions}
     if not sources:
         raise UsageError("no model: give at least one folder of predictions")
@@ -202,13 +216,16 @@ def pair(
         notes += note
     if number is not None and int(number) < 0:
         raise UsageError(f"channels count from 0, got {number}")
-    options = _Options(member, resize, limits, segment, None if number is None else int(number))
+    options = _Options(
+        member, resize, place, limits, segment, None if number is None else int(number)
+    )
     pairing = _open_all(names, reference_files, map_files, image_files, options, notes, progress)
     reading = {
         "pattern": pattern if pattern is None or isinstance(pattern, str) else dict(pattern),
         "reference_pattern": reference_pattern,
         "missing": missing,
         "resize": resize,
+        "place": place,
         "channel": options.channel,
         "segment": segment,
         "member": member,
@@ -340,7 +357,7 @@ def _open_all(
     for n_done, name in enumerate(names, start=1):
         try:
             sample = _sample(name, references, predictions, images, options)
-            for remark in _check_sample(sample, samples[:1], options.resize):
+            for remark in _check_sample(sample, samples[:1], options):
                 remarks[remark] = remarks.get(remark, 0) + 1
             samples.append(sample)
         except InputError as error:
@@ -377,34 +394,12 @@ def _sample(
     image = None
     if images is not None and name in images.files:
         image = open_volume(images.files[name], role="image", limits=limits)
-    return SampleFiles(name, *_on_one_grid(labels, maps, image, limits), resize=options.resize)
-
-
-def _on_one_grid(
-    labels: Volume, maps: Mapping[str, Volume | None], image: Volume | None, limits: Limits
-) -> tuple[Volume, dict[str, Volume | None], Volume | None]:
-    """Put volumes that lack empty slices on the grid of their image, or of a volume that lacks
-    none, or on one that holds all of them.
-    """
-    volumes = [labels, *(volume for volume in maps.values() if volume is not None)]
-    if not any(volume.sparse for volume in volumes):
-        return labels, dict(maps), image
-    whole = [volume for volume in (image, *volumes) if volume is not None and not volume.sparse]
-    if whole:
-        grid = whole[0]
-    else:
-        grid = labels
-        for other in volumes[1:]:
-            # Sparse as before, so that the next one may extend it further.
-            grid = replace(common_grid(grid, other, limits), sparse=True)
-    placed_maps: dict[str, Volume | None] = {}
-    for model, volume in maps.items():
-        placed_maps[model] = None if volume is None else placed(volume, grid)
-    return placed(labels, grid), placed_maps, image
+    grids = on_one_grid(labels, maps, image, limits)
+    return SampleFiles(name, *grids, resize=options.resize, place=options.place)
 
 
 def _check_sample(
-    sample: SampleFiles, first: Sequence[SampleFiles], resize: str | None
+    sample: SampleFiles, first: Sequence[SampleFiles], options: _Options
 ) -> list[str]:
     """Raise if the files of a sample do not agree with each other or with the first sample; return
     notes.
@@ -423,10 +418,18 @@ def _check_sample(
     # 2D and 3D are told apart by the first sample; mixing them would average areas with volumes.
     remarks = [note for volume in sample.files() for note in volume.notes]
     for volume in sample.maps.values():
-        if volume is not None:
-            remarks += check_pair(labels, volume, resize=resize)
-            if volume.shape != labels.shape:
-                remarks.append(f"maps resized to the shape of their labels ({resize})")
+        if volume is None:
+            continue
+        if options.place is not None and can_place(volume, labels):
+            if not is_on_grid(volume, labels):
+                remarks += check_place(volume, labels, options.place)
+            continue
+        try:
+            remarks += check_pair(labels, volume, resize=options.resize)
+        except InputError as error:
+            raise with_place_hint(error, volume, labels) from None
+        if volume.shape != labels.shape:
+            remarks.append(f"maps resized to the shape of their labels ({options.resize})")
     if sample.image is not None:
         check_pair(labels, sample.image)
     return remarks

@@ -6,8 +6,9 @@ every map with its labels; `calipers.maps.evaluate` loads them, one sample at a 
 
 Labels and a map must lie on the same grid. `check_pair` compares shapes, then affines if both have
 one, else spacings if both have them, and raises an `InputError` that names the difference and its
-likely reason. Nothing is resampled unless the caller asks for ``resize``: then shapes may differ,
-while the extent in space may not.
+likely reason. Nothing is resampled unless the caller asks for it: with ``resize`` shapes may
+differ, while the extent in space may not; with ``place`` maps may lie elsewhere, and are put on the
+grid of their labels by the affines of both (`calipers.io.volumes.placing`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from calipers.data.maps import Sample
 from calipers.engine.aside import SetAside
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.volumes.object_scores import PredictedLabels
+from calipers.io.volumes.placing import is_on_grid, on_grid
 from calipers.io.volumes.values import Meaning, as_labels, as_map, normalisations
 from calipers.io.volumes.volume import TOLERANCE, Volume, axis_codes, corner_distance, shape_text
 
@@ -50,6 +52,8 @@ class SampleFiles:
     groups: Mapping[str, Any] = field(default_factory=dict)
     # How maps that differ in shape are resized; the headers were checked under this rule.
     resize: str | None = None
+    # How maps on other grids are put on that of their labels; None: there are none.
+    place: str | None = None
 
     def load(
         self,
@@ -69,7 +73,7 @@ class SampleFiles:
             How scores become numbers in [0, 1]: see `values.as_map`.
         resize
             How maps are resized to the shape of the labels; None: as chosen when the files were
-            paired.
+            paired. Maps on another grid are placed as chosen then.
         predicted
             What predictions mean if they are label volumes; None: they are maps of scores.
 
@@ -90,7 +94,7 @@ class SampleFiles:
                 continue
             voxels, file = np.zeros(self.labels.shape, np.uint8), self.name
             if volume is not None:
-                voxels, file = resize_labels(volume, self.labels.shape, how), volume.file
+                voxels, file = self._labels_on_grid(volume, how), volume.file
             maps[model], objects[model] = predicted.of(voxels, model, self.name, file)
         image = None if self.image is None else self.image.read()
         return Sample(self.name, labels, maps, self._spacing(), self.groups, image, objects)
@@ -109,8 +113,23 @@ class SampleFiles:
     def _map(self, volume: Volume | None, normalise: str, how: str | None) -> Array:
         if volume is None:
             return np.zeros(self.labels.shape, np.float32)
+        # Scores first: what a placed map does not reach is 0, whatever a logit of 0 would mean.
         scores = as_map(volume.read(), normalise, file=volume.file)
+        if self._is_placed(volume):
+            return on_grid(scores, volume, self.labels, self.place or "nearest")
         return scores if how is None else resize_map(scores, self.labels.shape, how)
+
+    def _is_placed(self, volume: Volume) -> bool:
+        return self.place is not None and not is_on_grid(volume, self.labels)
+
+    def _labels_on_grid(self, volume: Volume, how: str | None) -> Array:
+        if not self._is_placed(volume):
+            return resize_labels(volume, self.labels.shape, how)
+        if self.place != "nearest":
+            raise UsageError(
+                "label volumes are placed with nearest: values in between mean nothing"
+            )
+        return on_grid(volume.read(), volume, self.labels, "nearest")
 
     def files(self) -> tuple[Volume, ...]:
         """Return all volumes: labels, maps, image."""
@@ -348,7 +367,10 @@ def _shape_hint(reference: tuple[int, ...], prediction: tuple[int, ...]) -> str:
         return "one has two axes and the other has three"
     if len(prediction) != len(reference):
         return "one has more axes than the other: channels? Save the one with the scores"
-    return "to resample maps to the shape of the labels: --resize nearest or linear (resize=)"
+    return (
+        "to resample maps of the same extent to the shape of the labels: --resize nearest or "
+        "linear (resize=)"
+    )
 
 
 def _check_affines(

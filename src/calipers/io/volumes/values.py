@@ -41,7 +41,9 @@ NORMALISATIONS = (
     "uint16",
     "percent",
     "rank",
+    "invert",
 )
+INVERTED = ",invert"  # behind another normalisation: 1 - score
 # Distinct values quoted in a message.
 SHOWN = 10
 # Instances are numbered in int32.
@@ -133,7 +135,8 @@ def as_map(array: Array, normalise: str = "none", *, file: str = "<arrays>") -> 
         outside are set to 0 or 1. ``"uint8"``, ``"uint16"``, ``"percent"``: divided by 255, 65,535
         or 100.
         ``"rank"``: average rank among the voxels of this sample, from 0 to 1; a constant map
-        becomes 0.5.
+        becomes 0.5. ``"invert"``: 1 - score, of maps that are high where nothing is found; also
+        behind another one, as in ``"uint8,invert"``.
 
     Returns
     -------
@@ -152,9 +155,12 @@ def as_map(array: Array, normalise: str = "none", *, file: str = "<arrays>") -> 
             "a number per voxel", rule="volume-dtype", file=file, value=str(array.dtype)
         )
     _check_finite(array, file)
+    if normalise.endswith(INVERTED):
+        scores = as_map(array, normalise.removesuffix(INVERTED), file=file)
+        return np.subtract(1, scores, dtype=scores.dtype)
     if normalise in DIVISORS:
         return _divided(array, normalise, file)
-    if normalise == "none":
+    if normalise in ("none", "invert"):
         _check_range(array, file)
     # Scores keep their precision: float64 would double the memory of float32 maps for nothing, and
     # float32 would merge scores that differ in float64, which changes ranks.
@@ -168,6 +174,8 @@ def as_map(array: Array, normalise: str = "none", *, file: str = "<arrays>") -> 
         return _sigmoid(scores)
     if normalise == "odds":
         return _from_odds(scores, file)
+    if normalise == "invert":
+        return np.subtract(1, scores, dtype=exact)
     return np.clip(scores, 0, 1) if normalise == "clip" else scores
 
 
@@ -177,7 +185,7 @@ def check_normalisation(normalise: str | Mapping[str, str]) -> None:
     """
     names = [normalise] if isinstance(normalise, str) else list(normalise.values())
     for name in names:
-        if name not in NORMALISATIONS:
+        if name.removesuffix(INVERTED) not in NORMALISATIONS:
             raise UsageError(f"no normalisation {name!r}; {did_you_mean(name, NORMALISATIONS)}")
 
 
