@@ -272,6 +272,49 @@ def test_every_page_is_in_the_navigation() -> None:
     }
 
 
+def defined_at(path: str) -> Any:
+    """The object that a path names, or None if it is not defined there: an import is no place."""
+    module, _, name = path.rpartition(".")
+    target = getattr(importlib.import_module(module), name, None)
+    if target is None:
+        with contextlib.suppress(ImportError):
+            target = importlib.import_module(path)
+    home = getattr(target, "__module__", module)
+    return target if home == module else None
+
+
+REFERENCE = re.findall(
+    r"^::: (\S+)$", (ROOT / "docs" / "reference" / "python.md").read_text("utf-8"), re.MULTILINE
+)
+
+
+def test_entries_of_the_python_reference_are_where_it_says() -> None:
+    assert len(REFERENCE) == len(set(REFERENCE)) > 80
+    assert [path for path in REFERENCE if defined_at(path) is None] == []
+
+
+def test_every_public_name_is_in_the_python_reference() -> None:
+    names = {path.rpartition(".")[2] for path in REFERENCE}
+    public = [name for name in cal.__all__ if not name.startswith("_")]
+    assert [name for name in public if name not in names] == []
+    targets = [defined_at(path) for path in REFERENCE]
+    assert [name for name in public if getattr(cal, name) not in targets] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        ("calipers.show.table.Table", True),
+        ("calipers.synthetic.volumes", True),
+        ("calipers.show.figures.Table", False),
+        ("calipers.metrics.maps.soft_instance_iou", False),
+        ("calipers.no_such_name", False),
+    ],
+)
+def test_what_counts_as_defined(path: str, there: bool) -> None:
+    assert (defined_at(path) is not None) is there
+
+
 def rules_in_source() -> set[str]:
     """Return every rule id that the sources can put into an error: arguments named or placed as
     `rule`.
