@@ -10,11 +10,15 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+import calipers as cal
+from random_cohorts import random_cohort
 
 N_SAMPLES = 7
 DEADLY = "s3"
@@ -159,3 +163,78 @@ def test_stability_names_the_image_or_goes_on_without(
     assert f"1 image was set aside (--lenient): bag '{DEADLY}' (signal 11, SIGSEGV)" in note
     said = calipers(*stability_words(samples, "--lenient", "--allow-loss", 0.1))
     assert (said.code, "mostly-broken" in said.out) == (2, True)
+
+
+DEADLY_IMAGE = "2"
+# Kills the worker that matches the image, as lack of memory would; the program itself lives.
+MATCH_KILLER = f"""
+import importlib.abc, importlib.util, multiprocessing, os, signal, sys
+
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name != "calipers.matching.assign":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        load = spec.loader.exec_module
+        def exec_module(module):
+            load(module)
+            match = module.match
+            def deadly(cohort, model, views):
+                if {DEADLY_IMAGE!r} in cohort.images.ids and multiprocessing.parent_process():
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return match(cohort, model, views)
+            module.match = deadly
+        spec.loader.exec_module = exec_module
+        return spec
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.fixture
+def boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """References and predictions of boxes; from here on workers die of one of the images."""
+    cohort = random_cohort(4, 2, seed=4, models=2)
+    cohort = replace(cohort, images=replace(cohort.images, ids=("0", "1", "2", "3")))
+    cal.write(cohort, tmp_path / "references.csv")
+    for model in cohort.models:
+        cal.write(cohort, tmp_path / f"{model}.csv", what=model)
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "sitecustomize.py").write_text(MATCH_KILLER)
+    paths = [str(tmp_path / "modules"), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    return tmp_path
+
+
+VERBS_OF_BOXES = {
+    "evaluate": "evaluate references.csv model-1.csv --preset overview --metrics F1@0.5 --no-ci",
+    "sweep": "sweep references.csv model-1.csv --over threshold=0.3,0.5 --metric F1@0.5 --no-ci",
+    "multiverse": "multiverse references.csv model-1.csv model-2.csv --metric F1 --replicates 100",
+    "monitor": "monitor references.csv model-1.csv --alarm max-score --tau 0.9 --no-ci",
+}
+
+
+def numbers_of(document: dict[str, Any]) -> dict[str, Any]:
+    """The document without what says how and of which files it was made."""
+    told = ("cohort", "warnings", "notes", "settings", "scope")
+    return {key: value for key, value in document.items() if key not in told}
+
+
+@pytest.mark.slow  # about twenty processes start and die one after the other
+@pytest.mark.parametrize("verb", VERBS_OF_BOXES)
+def test_verbs_of_boxes_name_the_image_or_go_on_without(
+    calipers: Callable[..., Any], boxes: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    monkeypatch.chdir(boxes)
+    words = VERBS_OF_BOXES[verb].split()
+    lenient = calipers(*words, "--lenient", "--jobs", 2, "--json")
+    assert lenient.code == 0, lenient.err
+    said = calipers(*words, "--lenient", "--jobs", 2)
+    assert f"1 image was set aside (--lenient): {DEADLY_IMAGE} (signal 9, SIGKILL)" in said.err
+    for file in boxes.glob("*.csv"):
+        lines = file.read_text().splitlines()
+        file.write_text("".join(f"{x}\n" for x in lines if x.split(",")[0] != DEADLY_IMAGE))
+    others = calipers(*words, "--json")
+    assert others.code == 0, others.err
+    assert numbers_of(lenient.json) == numbers_of(others.json)

@@ -133,6 +133,11 @@ def test_options_replace_those_of_the_protocol(calipers: Calls, plain: Study) ->
     )
     document = calipers(*both, *tuned).json
     assert document["cohort"]["images"] == 4
+    # The samples that chose the threshold are counted as set aside, but none is a broken record.
+    output = plain.folder / "tuned"
+    assert calipers(*both[:-1], *tuned, "-o", output).code == 0
+    said = calipers("verify", output, "-q")
+    assert said.code == 0, said.err
     assert calipers(*both, "--preset", "mood").json["protocol"]["name"] == "mood"
 
 

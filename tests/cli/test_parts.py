@@ -76,6 +76,44 @@ def test_parts_merged_are_one_run(
     assert calipers("verify", tmp_path / "result", "-q").code == 0
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--by", "hospital"), "by: the samples have no column 'hospital'"),
+        (("--cluster", "hospital"), "cluster: the images have no column 'hospital'"),
+        (("--strata", "hospital"), "strata: the images have no column 'hospital'"),
+    ],
+)
+def test_what_the_merge_would_refuse_is_refused_by_the_part(
+    calipers: Callable[..., Any],
+    samples: Path,
+    tmp_path: Path,
+    options: tuple[str, str],
+    message: str,
+) -> None:
+    """Before the folder is made: it would keep the command, and the merge repeats that."""
+    said = calipers(*command(samples, tmp_path / "part", "--part", "1/2", *options))
+    assert (said.code, message in said.err) == (2, True), said.err
+    assert not (tmp_path / "part").exists()
+
+
+@pytest.mark.parametrize("option", ["--by", "--cluster", "--strata"])
+def test_parts_of_boxes_and_of_bags_refuse_it_too(
+    calipers: Callable[..., Any], samples: Path, tmp_path: Path, option: str
+) -> None:
+    refs = tmp_path / "refs.csv"
+    refs.write_text("image,class,x1,y1,x2,y2\na,n,0,0,9,9\nb,n,0,0,9,9\n")
+    preds = tmp_path / "preds.csv"
+    preds.write_text("image,class,x1,y1,x2,y2,score\na,n,0,0,9,9,.5\n")
+    words = ["--part", "1/2", "-o", tmp_path / "part", option, "hospital"]
+    said = calipers("evaluate", refs, preds, *words)
+    assert (said.code, "no column 'hospital'" in said.err) == (2, True), said.err
+    if option == "--cluster":
+        said = calipers("stability", samples / "labels", samples / "maps", *words)
+        assert (said.code, "no column 'hospital'" in said.err) == (2, True), said.err
+    assert not (tmp_path / "part").exists()
+
+
 def test_every_way_to_write_the_options_of_a_run_is_left_out_by_merge(
     calipers: Callable[..., Any], samples: Path, whole: str, tmp_path: Path
 ) -> None:

@@ -17,25 +17,27 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from calipers.cli.options import F, force_option, output_folder_option, output_options, verb
 from calipers.errors import InputError, UsageError
-from calipers.show.terminal import duration_text, one_line
+from calipers.show.terminal import Narrator, duration_text, one_line
 from calipers.show.words import count_text
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from calipers.data.cohort import Cohort
     from calipers.engine.cost import RunCost
     from calipers.engine.store import RunPlan, Store
     from calipers.engine.work import Part
 
+Result = TypeVar("Result")
 BLOCKS = ".blocks"  # added to the name of a result folder
 # Options that say where and how a part ran, not what it computes; those of the merged run.
 OF_PARTS = {"part": None, "jobs": 1, "engine": "local", "scheduler": None, "max_memory": None}
@@ -136,6 +138,24 @@ def chosen_workers(
 
     with Processes(jobs) as executor:
         yield Workers(jobs, executor)
+
+
+def without_deadly_images(
+    work: Callable[[Cohort], Result],
+    cohort: Cohort,
+    options: Mapping[str, Any],
+) -> Result:
+    """Return the result of work on a cohort; with --lenient images that end their worker are left
+    out, and the user is told, also with --quiet and --json: the result does not say it.
+    """
+    from calipers.engine.aside import Leniency
+    from calipers.matching.survivors import on_survivors
+
+    leniency = Leniency(not options["strict"], options["allow_loss"])
+    result, rest = on_survivors(work, cohort, leniency)
+    before = set(cohort.intake.notes)
+    Narrator(quiet=False).warn([note for note in rest.intake.notes if note not in before])
+    return result
 
 
 @contextmanager

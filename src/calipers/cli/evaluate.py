@@ -132,6 +132,7 @@ def run_evaluate(
     """Do what `calipers evaluate` does; ``store`` holds the blocks of parts that were matched."""
     from calipers.evaluation.collect import collect_part, collection_plan, spans
     from calipers.evaluation.evaluate import evaluate as run
+    from calipers.evaluation.groups import check_columns
     from calipers.evaluation.image_cost import evaluation_cost
     from calipers.io.read import read
 
@@ -169,21 +170,24 @@ def run_evaluate(
         f"classes; protocol {protocol.name}"
     )
     command = click.get_current_context().find_root().obj or ()
+    # A part neither groups nor resamples: what only the merge needs is refused here.
+    check_columns(cohort.images, protocol, options["by"])
     if options["plan"]:
         print_cost(evaluation_cost(cohort, protocol, ci=not options["no_ci"]), options)
         return
     with ExitStack() as stack:
-        jobs, executor = stack.enter_context(chosen_workers(options, processes=False))
-        plan = collection_plan(cohort, protocol, command)
+        # An image that ends a thread would end the program.
+        lenient = not options["strict"]
+        jobs, executor = stack.enter_context(chosen_workers(options, processes=lenient))
+        plan = collection_plan(cohort, protocol, command, lenient=lenient)
         # A single block is done at once: there is nothing to go on from.
         is_long = bool(options["output"]) and len(spans(cohort.n_images)) > 1
         if store is not None or part is not None or is_long:
             store = stack.enter_context(run_blocks(plan, options, part, store))
         progress = narrator.steps("matching", "resampling")
         if part is not None and store is not None:
-            number = collect_part(
-                cohort, protocol, store, workers=jobs, executor=executor, progress=progress
-            )
+            how: dict[str, Any] = {"workers": jobs, "executor": executor, "lenient": lenient}
+            number = collect_part(cohort, protocol, store, **how, progress=progress)
             narrator.say(f"part {part}: {number} of {plan.n_blocks} blocks are kept")
             click.echo(options["output"])
             return
@@ -196,6 +200,8 @@ def run_evaluate(
             jobs=jobs,
             executor=executor,
             store=store,
+            lenient=lenient,
+            allow_loss=options["allow_loss"],
             progress=progress,
         )
         narrator.warn(evaluation.warnings)

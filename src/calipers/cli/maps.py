@@ -173,7 +173,7 @@ def run_maps(
 ) -> None:
     """Do what `calipers maps` does; ``store`` holds the samples of parts that were examined."""
     from calipers.io.volumes.pairing import read_maps
-    from calipers.maps.evaluate import evaluate_maps, examine_part
+    from calipers.maps.evaluate import check_sample_columns, evaluate_maps, examine_part
     from calipers.maps.plan import cost_of, map_plan
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
@@ -220,6 +220,7 @@ def run_maps(
         print_cost(cost_of(samples, protocol, **meaning, measured=True), options)
         return
     command = click.get_current_context().find_root().obj or ()
+    check_sample_columns(samples, protocol, options["by"])
     with ExitStack() as stack:
         # A sample that ends the process that reads it must not end this one.
         alone = not options["strict"]

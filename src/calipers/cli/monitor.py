@@ -22,7 +22,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from calipers.cli.engine import chosen_workers, plan_option, print_cost
+from calipers.cli.engine import (
+    chosen_workers,
+    plan_option,
+    print_cost,
+    without_deadly_images,
+)
 from calipers.cli.options import (
     BLOCKS,
     REPLACE_RESULTS,
@@ -174,10 +179,14 @@ def monitor(references: str, predictions: str | None, **options: Any) -> None:
         return
     # Pictures are decoded in processes, boxes are matched in threads.
     decodes = not NEEDS_PICTURES.isdisjoint(options["alarm"])
-    with chosen_workers(options, processes=decodes) as (jobs, executor):
+    # An image that ends a thread would end the program.
+    lenient = not options["strict"]
+    workers = chosen_workers(options, processes=decodes or lenient, alone=decodes and lenient)
+    with workers as (jobs, executor):
         how: dict[str, Any] = {"jobs": jobs, "executor": executor}
         features = partial(picture_features, **how, progress=narrator.steps("pictures"))
-        of_boxes = how if options["engine"] == "dask" else {"jobs": jobs}
+        in_threads = options["engine"] == "local" and not lenient
+        of_boxes = {"jobs": jobs} if in_threads else how
         of_boxes = {**of_boxes, "progress": narrator.steps("matching")}
         cohort, inputs = _inputs(references, predictions, options, of_boxes, features)
     _narrate(inputs, narrator)
@@ -200,11 +209,15 @@ def _inputs(
     from calipers.monitors.read import read_monitor_inputs, scope_of_labels
 
     if predictions is None:
-        cohort, scope = None, scope_of_labels(references, options)
-    else:
-        cohort, scope = _boxes(references, predictions, options, of_boxes)
-    labels = references if predictions is None else None
-    return cohort, read_monitor_inputs(scope, cohort, options, labels, features=features)
+        scope = scope_of_labels(references, options)
+        return None, read_monitor_inputs(scope, None, options, references, features=features)
+
+    def scored(cohort: Cohort) -> tuple[Cohort, MonitorInputs]:
+        scope = _scope(cohort, options, of_boxes)
+        return cohort, read_monitor_inputs(scope, cohort, options, None, features=features)
+
+    whole = _read_boxes(references, predictions, options)
+    return without_deadly_images(scored, whole, options)
 
 
 def _evaluated(
@@ -314,24 +327,27 @@ def _check_folders(references: str, predictions: str | None, options: dict[str, 
         check_output(options["output"], options["force"], tuple(inputs))
 
 
-def _boxes(
-    references: str, predictions: str, options: dict[str, Any], how: dict[str, Any]
-) -> tuple[Cohort, Scope]:
+def _read_boxes(references: str, predictions: str, options: dict[str, Any]) -> Cohort:
     from calipers.io.read import read
-    from calipers.monitors.scope import scope_scores
 
-    arguments = _scope_arguments(options)
+    _scope_arguments(options)  # contradictions are reported before anything is read
     cohort = read(references, named_files([predictions]), **reading_arguments(options))
     if options["images"] is not None and options["output"] is not None:
         from calipers.pictures.files import PictureFiles
 
         # A folder without the pictures is reported before the work, not after it.
         PictureFiles.of(Path(options["images"]), cohort)
-    scope = scope_scores(cohort, **arguments, **how)
+    return cohort
+
+
+def _scope(cohort: Cohort, options: dict[str, Any], how: dict[str, Any]) -> Scope:
+    from calipers.monitors.scope import scope_scores
+
+    scope = scope_scores(cohort, **_scope_arguments(options), **how)
     n_aside = cohort.intake.quarantined
     if n_aside:
         scope = replace(scope, settings={**scope.settings, "set_aside": n_aside})
-    return cohort, scope
+    return scope
 
 
 def _scope_arguments(options: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.engine import chosen_workers, plan_option, print_cost
+from calipers.cli.engine import (
+    chosen_workers,
+    plan_option,
+    print_cost,
+    without_deadly_images,
+)
 from calipers.cli.options import (
     BLOCKS,
     check_output,
@@ -47,6 +52,7 @@ from calipers.sensitivity.sweep import Sweep
 from calipers.show.terminal import Narrator, print_lines, print_tables
 
 if TYPE_CHECKING:
+    from calipers.data.cohort import Cohort
     from calipers.sensitivity.result import Multiverse
 
 REPLICATES = 200
@@ -113,17 +119,22 @@ def multiverse(references: str, predictions: tuple[str, ...], **options: Any) ->
     if options["plan"]:
         print_cost(multiverse_cost(cohort, grid, base, replicates), options)
         return
-    with chosen_workers(options, processes=False) as (jobs, executor):
-        result = run(
-            cohort,
-            grid,
-            base=base,
-            replicates=replicates,
-            seed=options["seed"],
-            jobs=jobs,
-            executor=executor,
-            progress=narrator.steps("matching", "resampling"),
-        )
+    # An image that ends a thread would end the program.
+    with chosen_workers(options, processes=not options["strict"]) as (jobs, executor):
+
+        def work(images: Cohort) -> Multiverse:
+            return run(
+                images,
+                grid,
+                base=base,
+                replicates=replicates,
+                seed=options["seed"],
+                jobs=jobs,
+                executor=executor,
+                progress=narrator.steps("matching", "resampling"),
+            )
+
+        result = without_deadly_images(work, cohort, options)
     _finish(result, narrator, options)
 
 
@@ -280,9 +291,12 @@ def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None
         print_cost(sweep_cost(cohort, metrics, over, **how), options)
         return
     steps = ("runs",) if oracle else ("matching", "resampling")
-    with chosen_workers(options, processes=False) as (jobs, executor):
+    # An image that ends a thread would end the program.
+    with chosen_workers(options, processes=not options["strict"]) as (jobs, executor):
         how |= {"jobs": jobs, "executor": executor, "progress": narrator.steps(*steps)}
-        result = run(cohort, metrics, over, **how)
+        result = without_deadly_images(
+            lambda images: run(images, metrics, over, **how), cohort, options
+        )
     if options["output"]:
         result.save(options["output"], force=options["force"])
     if options["as_json"]:

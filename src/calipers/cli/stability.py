@@ -315,6 +315,7 @@ def run_stability(models: tuple[str, ...], *, store: Store | None = None, **opti
     from calipers.stability.analyse import (
         bag_plan,
         bag_questions,
+        check_units,
         collect_bags,
         stability_cost,
     )
@@ -346,6 +347,7 @@ def run_stability(models: tuple[str, ...], *, store: Store | None = None, **opti
     narrator.say(f"{len(bags)} images, {len(bags.models)} models: {', '.join(bags.models)}")
     command = click.get_current_context().find_root().obj or ()
     names = ("threshold", "bags", "pooling", "kendall")
+    check_units(bags, analysis["cluster"])
     questions = bag_questions(bags, **{name: analysis[name] for name in names})
     if options["max_memory"] is not None or options["plan"]:
         cost = stability_cost(bags, questions)

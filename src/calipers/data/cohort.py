@@ -110,14 +110,7 @@ class Cohort:
 
     def group(self, name: str) -> Column:
         """Return an image-level column such as ``patient``."""
-        if word("the group", name) == UNIT:
-            return np.arange(self.n_images)
-        name = spelled(name, self.images.groups)
-        if name not in self.images.groups:
-            raise UsageError(
-                f"no group column {name!r}; {did_you_mean(name, [UNIT, *self.images.groups])}"
-            )
-        return self.images.groups[name]
+        return self.images.group(name)
 
     def take(self, images: NDArray[Any]) -> Cohort:
         """Return the cohort of the images ``images``, in that order.
@@ -283,6 +276,17 @@ class Images:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def group(self, name: str) -> Column:
+        """Return a column such as ``patient``; ``image`` numbers the images."""
+        if word("the group", name) == UNIT:
+            return np.arange(len(self))
+        name = spelled(name, self.groups)
+        if name not in self.groups:
+            raise UsageError(
+                f"no group column {name!r}; {did_you_mean(name, [UNIT, *self.groups])}"
+            )
+        return self.groups[name]
+
     def take(self, images: I64) -> Images:
         """Return the images ``images``, in that order."""
         images = image_indices(images, len(self))
@@ -295,6 +299,9 @@ class Images:
         part = slice(start, stop)
         groups = {name: column[part] for name, column in self.groups.items()}
         return Images(self.ids[part], self.size[part], self.spacing[part], groups)
+
+
+TUNING = "tuning"  # why a sample is not evaluated that chose a threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +323,13 @@ class Intake:
         for file in self.files:
             total += sum(file.quarantined.values())
         return total
+
+    @property
+    def n_broken(self) -> int:
+        """How many records `quarantine` names: samples that chose a threshold are set aside, but
+        nothing is wrong with them.
+        """
+        return self.quarantined - sum(file.quarantined.get(TUNING, 0) for file in self.files)
 
     def with_reading(self, choices: Mapping[str, Any]) -> Intake:
         """Return the accounts with the choices by which references and models were read; a choice

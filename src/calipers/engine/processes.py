@@ -59,6 +59,8 @@ class Processes(Executor):
         Number of processes.
     """
 
+    is_local = True  # what is left for threads may use this machine as well
+
     def __init__(self, workers: int) -> None:
         self.workers = workers
         self._threads: list[threading.Thread] = []

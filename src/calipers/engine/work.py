@@ -138,6 +138,13 @@ def in_order(
             queue.cancel()
 
 
+def threads_here(jobs: int, executor: Executor | None) -> int:
+    """Return how many threads work that stays in this process may use: ``jobs``, unless they are
+    workers on other machines.
+    """
+    return jobs if executor is None or getattr(executor, "is_local", False) else 1
+
+
 def smallest_fatal(
     work: Callable[[Item], Any],
     item: Item,

@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions, References
+from calipers.engine.aside import STRICT, Leniency, SetAside
 from calipers.engine.store import RunPlan
 from calipers.engine.work import WorkerDied, in_order, smallest_fatal
 from calipers.errors import InputError, UsageError
 from calipers.evaluation.protocol import Protocol
 from calipers.matching.assign import MatchRecipe
 from calipers.matching.matches import Matches, View
+from calipers.matching.survivors import PartialBlock, Salvage, deadly_image
 from calipers.metrics.base import Evidence, Metric, Recipe
 from calipers.results.estimate import Row
 from calipers.statistics.estimates import Certainty, estimates, rows_of
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from calipers.engine.store import Store
 
 BLOCK = 16384  # images
+AHEAD = 4  # blocks per worker that wait for their turn or are under way
+HINT = "the memory of a worker may be too small for its objects"
 
 Progress = Callable[[int, int], None]  # (blocks done, blocks in all)
 Job = tuple[str, Recipe[Any]]  # model, recipe
@@ -73,14 +77,51 @@ def collect(
     progress
         Called after every block.
     """
+    how: dict[str, Any] = {"workers": workers, "executor": executor, "store": store}
+    return collect_leniently(cohort, jobs, STRICT, progress=progress, **how)[0]
+
+
+def collect_leniently(
+    cohort: Cohort,
+    jobs: Mapping[Any, Job],
+    leniency: Leniency,
+    *,
+    workers: int = 1,
+    executor: Executor | None = None,
+    store: Store | None = None,
+    progress: Progress | None = None,
+) -> tuple[dict[Any, Evidence], dict[int, SetAside]]:
+    """Collect evidence as `collect` does; lenient work sets images aside that end their worker.
+
+    Returns the evidence without the images that one of the jobs set aside, and these images by
+    their number.
+    """
     tasks = _tasks(cohort, jobs)
     parts: dict[Any, list[Evidence]] = {key: [] for key in jobs}
-    results = _matched(cohort, tasks, workers, executor, store)
+    lost: dict[Any, dict[int, SetAside]] = {key: {} for key in jobs}
+    results = _matched(cohort, tasks, leniency, workers, executor, store)
     for n_done, evidence in enumerate(results, start=1):
-        parts[tasks[n_done - 1][0]].append(evidence)
+        key, _, _, (first, end) = tasks[n_done - 1]
+        if isinstance(evidence, PartialBlock):
+            for item in evidence.aside:
+                lost[key][cohort.images.ids.index(item.name, first, end)] = item
+            evidence = evidence.evidence
+        parts[key].append(evidence)
         if progress is not None:
             progress(n_done, len(tasks))
-    return {key: _join(evidence) for key, evidence in parts.items()}
+    aside: dict[int, SetAside] = {}
+    for of_job in lost.values():
+        aside |= of_job
+    leniency.check(list(aside.values()), cohort.n_images, "images")
+    evidence_by_key: dict[Any, Evidence] = {}
+    for key in jobs:
+        evidence_by_key[key] = _join(parts.pop(key))
+        if len(lost[key]) < len(aside):
+            # Another job lost images that this one has.
+            images = np.delete(np.arange(cohort.n_images), list(lost[key]))
+            rest = np.flatnonzero(~np.isin(images, list(aside)))
+            evidence_by_key[key] = evidence_by_key[key].take(rest)
+    return evidence_by_key, dict(sorted(aside.items()))
 
 
 def collect_part(
@@ -90,20 +131,27 @@ def collect_part(
     *,
     workers: int = 1,
     executor: Executor | None = None,
+    lenient: bool = False,
     progress: Progress | None = None,
 ) -> int:
-    """Collect the blocks of one part into its store; return their number."""
+    """Collect the blocks of one part into its store; return their number.
+
+    Blocks from which lenient work set images aside are left there too, for the run that merges all
+    parts to judge.
+    """
     sized = with_areas(cohort, protocol)
     tasks = _tasks(sized, jobs_of(sized, protocol.compile()))
     first, end = store.span
-    results = _matched(sized, tasks, workers, executor, store)
+    results = _matched(sized, tasks, Leniency(lenient, 1.0), workers, executor, store)
     for n_done, _ in enumerate(results, start=1):
         if progress is not None:
             progress(n_done, end - first)
     return end - first
 
 
-def collection_plan(cohort: Cohort, protocol: Protocol, command: Sequence[str] = ()) -> RunPlan:
+def collection_plan(
+    cohort: Cohort, protocol: Protocol, command: Sequence[str] = (), *, lenient: bool = False
+) -> RunPlan:
     """Return what decides the evidence of every block, for a store: inputs by their hashes, the
     protocol, and the list of blocks.
     """
@@ -123,6 +171,8 @@ def collection_plan(cohort: Cohort, protocol: Protocol, command: Sequence[str] =
             "models": list(cohort.models),
             "classes": list(cohort.classes),
             "images": cohort.n_images,
+            # Blocks of lenient runs may lack images that were set aside.
+            "lenient": lenient,
         },
         items=items,
         command=command,
@@ -132,28 +182,50 @@ def collection_plan(cohort: Cohort, protocol: Protocol, command: Sequence[str] =
 def _matched(
     cohort: Cohort,
     tasks: Sequence[Task],
+    leniency: Leniency,
     workers: int,
     executor: Executor | None,
     store: Store | None,
-) -> Iterator[Evidence]:
-    """Yield the evidence of every task; a worker that dies names the image that ends it."""
+) -> Iterator[Any]:
+    """Yield the evidence of every task; an image that ends its worker is an error that names it, or
+    set aside.
+    """
+
+    def rest(death: WorkerDied) -> PartialBlock:
+        assert executor is not None, "threads do not die alone"
+        (block,) = _blocks(cohort, [tasks[death.item]])
+        evidence, aside = Salvage(_work, _halves, _name_of, executor).rest(block, death)
+        if not evidence:
+            block_cohort, model, recipe = block
+            evidence = [recipe.collect(block_cohort.take(np.zeros(0, np.int64)), model)]
+        return PartialBlock(_join(evidence), tuple(aside))
+
     blocks = _blocks(cohort, tasks)
+    how: dict[str, Any] = {"workers": workers, "executor": executor, "store": store}
+    how["ahead"] = AHEAD * max(1, workers)
     try:
-        yield from in_order(_work, blocks, workers=workers, executor=executor, store=store)
+        yield from in_order(_work, blocks, **how, aside=rest if leniency.lenient else None)
     except WorkerDied as error:
         assert executor is not None, "threads do not die alone"
         (block,) = _blocks(cohort, [tasks[error.item]])
         images = smallest_fatal(_work, block, _halves, executor)[0].images.ids
-        place = f"image {images[0]!r}"
-        if len(images) > 1:
-            place = f"images {images[0]!r} to {images[-1]!r}, together"
+        expected, hint = "images that can be matched", HINT
+        if len(images) == 1:
+            hint = f"{hint}; --lenient sets it aside"
+            raise deadly_image(expected, images[0], error.how, hint) from None
         raise InputError(
-            "images that can be matched",
+            expected,
             rule="worker-died",
-            location=place,
+            location=f"images {images[0]!r} to {images[-1]!r}, together",
             value=error.how,
-            hint="the memory of a worker may be too small for its objects",
+            hint=HINT,
         ) from None
+
+
+def _name_of(task: Block) -> str:
+    """Return the id of the one image of a block that cannot be cut."""
+    name: str = task[0].images.ids[0]
+    return name
 
 
 def _halves(task: Block) -> list[Block]:

@@ -24,12 +24,22 @@ from numpy.typing import NDArray
 
 from calipers.arguments import names_arguments
 from calipers.data.cohort import Cohort
+from calipers.engine.aside import ALLOWED_LOSS, Leniency
+from calipers.engine.work import threads_here
 from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.evaluation.collect import Progress, collect, estimated_rows, jobs_of, with_areas
-from calipers.evaluation.groups import check_groupings, grouped
+from calipers.evaluation.collect import (
+    Progress,
+    collect,
+    collect_leniently,
+    estimated_rows,
+    jobs_of,
+    with_areas,
+)
+from calipers.evaluation.groups import check_columns, grouped
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
 from calipers.matching.matches import View
+from calipers.matching.survivors import without_images
 from calipers.metrics.base import MetricPlan
 from calipers.metrics.ranking import AveragePrecision
 from calipers.metrics.rodeo import PARTS, Rodeo
@@ -51,6 +61,8 @@ def evaluate(
     jobs: int = 1,
     executor: Executor | None = None,
     store: Store | None = None,
+    lenient: bool = False,
+    allow_loss: float = ALLOWED_LOSS,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Evaluate all models of a cohort under a protocol.
@@ -77,6 +89,12 @@ def evaluate(
     store
         Where finished blocks of images are kept: see `calipers.engine.store` and
         `calipers.evaluation.collect.collection_plan`.
+    lenient
+        Set images aside that end the worker that matches them (in threads, such an image ends the
+        program): the account of the cohort counts and names them. Otherwise the first one is an
+        error.
+    allow_loss
+        Share of the images that may be set aside.
     progress
         Called with (blocks done, blocks in all).
 
@@ -98,18 +116,20 @@ def evaluate(
     by = [by] if isinstance(by, str) else by
     # Everything that can be refused is refused before the long work begins.
     _check(cohort)
-    check_groupings(cohort, by)
+    check_columns(cohort.images, protocol, by)
     sized = with_areas(cohort, protocol)
-    evidence = collect(
+    evidence, aside = collect_leniently(
         sized,
         jobs_of(sized, protocol.compile()),
+        Leniency(lenient, allow_loss),
         workers=jobs,
         executor=executor,
         store=store,
         progress=progress,
     )
+    cohort, sized = without_images(cohort, aside), without_images(sized, aside)
     # What is left is small, and resampled on this machine whatever the executor is.
-    workers = jobs if executor is None else 1
+    workers = threads_here(jobs, executor)
     rows = estimated_rows(sized, protocol, evidence, ci=ci, workers=workers, progress=progress)
     evaluation = Evaluation(protocol, cohort, tuple(rows), evidence, ci)
     return grouped(evaluation, by, progress, workers)

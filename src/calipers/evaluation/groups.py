@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers import registry
-from calipers.data.cohort import Cohort
+from calipers.data.cohort import Cohort, Images
 from calipers.errors import UsageError, did_you_mean, spelled
 from calipers.evaluation.collect import (
     EVERY_SIZE,
@@ -34,6 +34,7 @@ from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
 from calipers.results.estimate import Row
 from calipers.statistics.estimates import Progress
+from calipers.statistics.weights import units_of
 
 if TYPE_CHECKING:
     from calipers.results.comparison import ColumnSummary, GroupedRows, GroupSummary
@@ -157,10 +158,20 @@ def canonical(text: str, columns: Collection[str] = ()) -> str:
     return ",".join(names)
 
 
-def check_groupings(cohort: Cohort, by: Sequence[str]) -> None:
+def check_groupings(images: Images, by: Sequence[str], holders: str = "images") -> None:
     """Raise for an impossible grouping, before any work is done."""
     for text in by:
-        _image_groups(cohort, Grouping.parse(text, cohort.images.groups), None)
+        _image_groups(images, Grouping.parse(text, images.groups, holders), None)
+
+
+def check_columns(
+    images: Images, protocol: Protocol, by: Sequence[str], holders: str = "images"
+) -> None:
+    """Raise for groupings and units that these images cannot have, before any work is done:
+    matching may take hours, and that of a part is not the end of the work.
+    """
+    check_groupings(images, by, holders)
+    units_of(images.groups, len(images), protocol.cluster, protocol.strata)
 
 
 def _strata(
@@ -171,7 +182,7 @@ def _strata(
     """
     cohort, protocol = evaluation.cohort, evaluation.protocol
     if "size" not in grouping.columns:
-        yield protocol, evaluation.evidence, _image_groups(cohort, grouping, None)
+        yield protocol, evaluation.evidence, _image_groups(cohort.images, grouping, None)
         return
     for name, size in _sizes(protocol, grouping.cuts.get("size")).items():
         narrowed = _narrowed(protocol, name, size)
@@ -180,17 +191,17 @@ def _strata(
         evidence = collect(
             sized, jobs_of(sized, narrowed.compile()), workers=workers, progress=progress
         )
-        yield narrowed, evidence, _image_groups(cohort, grouping, name)
+        yield narrowed, evidence, _image_groups(cohort.images, grouping, name)
 
 
-def _image_groups(cohort: Cohort, grouping: Grouping, size: str | None) -> list[Group]:
+def _image_groups(images: Images, grouping: Grouping, size: str | None) -> list[Group]:
     """Return the groups of images, in the order of their values; empty ones do not exist."""
     axes: list[list[tuple[str, str, NDArray[np.bool_]]]] = []
     for name in grouping.columns:
         if name == "size":
-            axes.append([(name, str(size), np.ones(cohort.n_images, np.bool_))])
+            axes.append([(name, str(size), np.ones(len(images), np.bool_))])
         else:
-            values = _values(cohort, name, grouping.cuts.get(name))
+            values = _values(images, name, grouping.cuts.get(name))
             axes.append([(name, value, here) for value, here in values])
     if math.prod(len(axis) for axis in axes) > MOST_GROUPS:
         most = max(axes, key=len)
@@ -200,7 +211,7 @@ def _image_groups(cohort: Cohort, grouping: Grouping, size: str | None) -> list[
         )
     groups = []
     for cell in product(*axes):
-        inside = np.ones(cohort.n_images, np.bool_)
+        inside = np.ones(len(images), np.bool_)
         for _, _, here in cell:
             inside &= here
         if inside.any():
@@ -210,10 +221,10 @@ def _image_groups(cohort: Cohort, grouping: Grouping, size: str | None) -> list[
 
 
 def _values(
-    cohort: Cohort, name: str, cuts: tuple[float, ...] | None
+    images: Images, name: str, cuts: tuple[float, ...] | None
 ) -> list[tuple[str, NDArray[np.bool_]]]:
     """Return the values of a column, or its bins, each with the images that have it."""
-    column = cohort.group(name)
+    column = images.group(name)
     if cuts is None:
         missing = np.asarray(column != column)  # NaN of a numeric column
         values = [(str(value), column == value) for value in np.unique(column[~missing]).tolist()]
@@ -365,7 +376,7 @@ def _column_groups(cohort: Cohort, over: str, by: str) -> list[tuple[str, NDArra
     """Return the groups of the column that is averaged, or its bins, with their images."""
     match = re.search(rf"(?:^|,)\s*{re.escape(over)}=([^,]*)", by)
     cuts = None if match is None else _cuts(over, match.group(1))
-    return _values(cohort, over, cuts)
+    return _values(cohort.images, over, cuts)
 
 
 def _positive(cohort: Cohort, inside: NDArray[np.bool_]) -> tuple[int, int]:

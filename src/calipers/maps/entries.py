@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import Array, host_array
-from calipers.data.cohort import FileIntake, Intake, Quarantined
+from calipers.data.cohort import TUNING, FileIntake, Intake, Quarantined
 from calipers.data.maps import Sample
 from calipers.engine.aside import SetAside, counts_of
 from calipers.errors import InputError, UsageError, did_you_mean
@@ -104,15 +104,13 @@ class GivenSamples:
         return sum(self.selects(_groups(entry)) for entry in self.entries)
 
     @property
-    def columns(self) -> tuple[str, ...] | None:
-        """The names of the groups, None where entries have to be made to know them."""
+    def groups(self) -> list[Mapping[str, Any]] | None:
+        """The groups of every selected sample, None where entries have to be made to know them."""
         # Looking at other sequences may make every sample only for its groups.
         if not isinstance(self.entries, list | tuple) and not hasattr(self.entries, "intake"):
             return None
-        names: dict[str, None] = {}
-        for entry in self.entries:
-            names.update(dict.fromkeys(_groups(entry)))
-        return tuple(names)
+        every = (_groups(entry) for entry in self.entries)
+        return [groups for groups in every if self.selects(groups)]
 
     @property
     def again(self) -> bool:
@@ -197,7 +195,7 @@ class GivenSamples:
             return account
         quarantined = counts_of(aside)
         if self.left_out:
-            quarantined["tuning"] = len(self.left_out)
+            quarantined[TUNING] = len(self.left_out)
         counts = (len(names) + sum(quarantined.values()), len(names), quarantined)
         files = [FileIntake("<arrays>", "references", "arrays", *counts, notes=())]
         for model, notes_of_model in notes.items():

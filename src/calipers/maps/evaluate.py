@@ -24,13 +24,13 @@ import numpy as np
 
 from calipers.arguments import names_arguments
 from calipers.arrays import F64
-from calipers.data.cohort import Cohort
+from calipers.data.cohort import Cohort, Images
 from calipers.data.maps import Histograms, Sample
 from calipers.engine.aside import ALLOWED_LOSS, Leniency, SetAside
 from calipers.errors import InputError, UsageError
 from calipers.evaluation.collect import Progress
 from calipers.evaluation.evaluate import evaluate
-from calipers.evaluation.groups import Grouping
+from calipers.evaluation.groups import check_columns
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
 from calipers.io.volumes.values import (
@@ -49,6 +49,7 @@ from calipers.maps.examine import (
     cohort_of,
     count_voxels,
     examine,
+    group_columns,
 )
 from calipers.metrics.maps import MapMetric, MapSettings, Measure, PooledVoxels, Tables
 
@@ -139,14 +140,10 @@ def evaluate_maps(
     source = given_samples(samples, labels=labels, normalise=normalise)
     source = source.with_predictions(predictions, scores, settings)
     workers = SampleWorkers(jobs, executor, store, Leniency(lenient, allow_loss))
-    if (
-        columns := source.columns
-    ) is not None:  # before the first sample is read; `evaluate` looks closer
-        # A misspelt column fails now, not after hours of reading.
-        for text in [by] if isinstance(by, str) else by:
-            Grouping.parse(text, columns, "samples")
     # The samples that chose the threshold are not judged with it.
     tuning, source = source.split(settings.tuning) if settings.tuning else (source, source)
+    # A misspelt column fails now, not after hours of reading.
+    _check_columns(source, protocol, by)
     thresholds, lost = _chosen_thresholds(tuning, settings, workers, progress)
     plan = _SamplesPlan(
         settings, _named_measures(protocol), thresholds, label, source.predicted_instances
@@ -201,6 +198,28 @@ def examine_part(
         if progress is not None and source.number:
             progress(number, len(range(*store.span)))
     return number
+
+
+def check_sample_columns(
+    samples: Iterable[Any], protocol: Protocol, by: str | Sequence[str] = ()
+) -> None:
+    """Raise for groupings and units that samples cannot have: the parts of a run do not group and
+    resample, but what the merge will refuse must not be worked on for hours.
+    """
+    source = given_samples(samples, labels="binary", normalise="none")
+    if protocol.maps is not None and protocol.maps.tuning:
+        _, source = source.split(protocol.maps.tuning)
+    _check_columns(source, protocol, by)
+
+
+def _check_columns(source: GivenSamples, protocol: Protocol, by: str | Sequence[str]) -> None:
+    """Raise for groupings and units that the samples cannot have, where that is known by now."""
+    groups = source.groups
+    if groups:
+        nowhere = np.full((len(groups), 2), np.nan)
+        ids = tuple(map(str, range(len(groups))))
+        images = Images(ids, nowhere, nowhere, group_columns(groups))
+        check_columns(images, protocol, [by] if isinstance(by, str) else by, "samples")
 
 
 @dataclass(frozen=True)

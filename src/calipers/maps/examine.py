@@ -583,15 +583,20 @@ def cohort_of(
 
 def _images(samples: Sequence[Examined], d: int) -> Images:
     no_spacing = (np.nan,) * d
-    groups = {}
-    for name in dict.fromkeys(name for sample in samples for name in sample.groups):
-        groups[name] = _column([sample.groups.get(name, "") for sample in samples])
     return Images(
         ids=tuple(sample.name for sample in samples),
         size=np.array([sample.size for sample in samples], np.float64),
         spacing=np.array([sample.spacing or no_spacing for sample in samples], np.float64),
-        groups=groups,
+        groups=group_columns([sample.groups for sample in samples]),
     )
+
+
+def group_columns(groups: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
+    """Return the columns of samples with these groups; a group that a sample lacks is empty."""
+    columns = {}
+    for name in dict.fromkeys(name for of_sample in groups for name in of_sample):
+        columns[name] = _column([of_sample.get(name, "") for of_sample in groups])
+    return columns
 
 
 def _column(values: Sequence[Any]) -> NDArray[Any]:

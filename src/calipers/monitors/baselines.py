@@ -33,6 +33,7 @@ from calipers.data.objects import Objects, Predictions
 from calipers.engine.work import WorkerDied, in_order
 from calipers.errors import InputError, UsageError, did_you_mean, one_of, real, shown, whole
 from calipers.io.source import list_files
+from calipers.matching.survivors import deadly_image
 from calipers.monitors.scope import array_of
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ FINEST = 1e-3
 LEAST_SHRINKAGE = 1e-3  # keeps the covariance of features that depend on each other invertible
 AT_ONCE = 1 << 22  # distances that are held together
 
+HINT = "its file may be damaged, or the memory too small: try fewer --jobs; --lenient sets it aside"
 AHEAD = 4  # pictures per worker that wait or are under way
 
 Picture = Array | str | PathLike[str]
@@ -581,13 +583,8 @@ def picture_features(
             if progress is not None:
                 progress(len(rows), cohort.n_images)
     except WorkerDied as error:
-        raise InputError(
-            "a picture that can be read",
-            rule="worker-died",
-            location=f"image {cohort.images.ids[error.item]!r}",
-            value=error.how,
-            hint="its file may be damaged, or the memory too small: try fewer --jobs",
-        ) from None
+        image = cohort.images.ids[error.item]
+        raise deadly_image("a picture that can be read", image, error.how, HINT) from None
     return Features(NAMES, np.array(rows, np.float64).reshape(-1, len(NAMES)))
 
 

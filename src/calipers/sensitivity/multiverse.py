@@ -35,6 +35,7 @@ from calipers.arguments import names_arguments
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.engine.cost import RunCost, Stopwatch
+from calipers.engine.work import threads_here
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.collect import spans
 from calipers.evaluation.evaluate import evaluate
@@ -210,7 +211,7 @@ def multiverse(
         n_references=int((~cohort.references.ignore).sum()),
     )
     # Replicates are drawn on this machine, whatever the executor is.
-    workers = jobs if executor is None else 1
+    workers = threads_here(jobs, executor)
     bounds = _robustness(result, parts, complete, replicates, seed, workers, progress)
     return replace(result, robustness=bounds)
 

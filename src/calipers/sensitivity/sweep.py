@@ -30,8 +30,8 @@ from calipers.arguments import names_arguments
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.engine.cost import RunCost, Stopwatch
-from calipers.engine.work import in_order
-from calipers.errors import UsageError, did_you_mean
+from calipers.engine.work import WorkerDied, in_order
+from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.collect import spans
 from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.image_cost import cohort_cost
@@ -471,10 +471,21 @@ def _of_oracle(
     items = [(settings[s], run) for s, run in places]
     jobs, progress = how["jobs"], how["progress"]
     results = in_order(oracle, items, workers=jobs, executor=how["executor"], ahead=AHEAD * jobs)
-    for n_done, ((s, run), of_run) in enumerate(zip(places, results), start=1):
-        values[run, s] = of_run
-        if progress is not None:
-            progress(n_done, len(items))
+    try:
+        for n_done, ((s, run), of_run) in enumerate(zip(places, results), start=1):
+            values[run, s] = of_run
+            if progress is not None:
+                progress(n_done, len(items))
+    except WorkerDied as error:
+        setting, run = items[error.item]
+        strength = ", ".join(f"{name}={value:g}" for name, value in setting.items())
+        raise InputError(
+            "references that can be corrupted and matched",
+            rule="worker-died",
+            location=f"run {run + 1} at {strength}",
+            value=error.how,
+            hint="the memory of a worker may be too small for all images: try fewer --jobs",
+        ) from None
     lengths = [len(axis.values) for axis in (*strengths, *others)]
     values = np.moveaxis(values, 3, 0).reshape(n, runs, *lengths)
     # Strengths come first here; the caller may have named the other choice first.

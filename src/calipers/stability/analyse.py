@@ -23,6 +23,7 @@ from calipers.data.bags import ArrayBags, Bags, SomeBags
 from calipers.engine.aside import ALLOWED_LOSS, Leniency, aside_note
 from calipers.engine.cost import RunCost, Stopwatch, peak_bytes
 from calipers.engine.store import RunPlan
+from calipers.engine.work import threads_here
 from calipers.errors import InputError, UsageError, flag, one_of, real, several, shown
 from calipers.kernels.resampling import check_seed
 from calipers.results.document import Document
@@ -220,7 +221,7 @@ def stability(
     case_units = units_of(columns, len(source), cluster)
     names = tuple(str(pooling) for pooling in questions.poolings)
     # Replicates are drawn on this machine, whatever the executor is.
-    workers = jobs if executor is None else 1
+    workers = threads_here(jobs, executor)
     rows = stability_rows(evidence.pairs, plan, workers=workers, progress=progress)
     cases = Cases.of(source, names, evidence.pooled_scores, case_units)
     result = StabilityResult(
@@ -313,6 +314,14 @@ def stability_cost(source: Any, questions: BagQuestions) -> RunCost:
         basis=f"from {len(tried)} images; intervals and page are not included",
         shared_seconds=watch.seconds * len(places) / len(tried),
     )
+
+
+def check_units(source: Bags, cluster: str | Sequence[str]) -> None:
+    """Raise for units that the bags cannot have: a part resamples nothing, but what the merge will
+    refuse must not be worked on for hours.
+    """
+    columns = {name: np.asarray(column) for name, column in source.groups.items()}
+    units_of(columns, len(source), cluster)
 
 
 def collect_bags(

@@ -484,8 +484,8 @@ def _intake(cohort: StoredCohort, quarantine_file: InputFile | None, file: str) 
     quarantine = () if quarantine_file is None else tuple(_quarantined(quarantine_file))
     intake = Intake(tuple(files), quarantine)
     # The count in the document and the records in their file were written together.
-    if len(quarantine) != intake.quarantined:
-        expected = f"{intake.quarantined} records in {QUARANTINE}"
+    if len(quarantine) != intake.n_broken:
+        expected = f"{intake.n_broken} records in {QUARANTINE}"
         raise InputError(
             expected, rule="record-count", file=file, value=len(quarantine), hint=AGAIN
         )

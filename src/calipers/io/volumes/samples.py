@@ -26,7 +26,7 @@ from typing import Any, Literal, get_args, overload
 import numpy as np
 
 from calipers.arrays import F64, Array
-from calipers.data.cohort import FileIntake, Intake, Quarantined
+from calipers.data.cohort import TUNING, FileIntake, Intake, Quarantined
 from calipers.data.maps import Sample
 from calipers.engine.aside import SetAside
 from calipers.errors import InputError, UsageError, did_you_mean
@@ -36,7 +36,6 @@ from calipers.io.volumes.values import Meaning, as_labels, as_map, normalisation
 from calipers.io.volumes.volume import TOLERANCE, Volume, axis_codes, corner_distance, shape_text
 
 Resize = Literal["nearest", "linear"]
-TUNING = "tuning"  # why a sample is not evaluated that chose a threshold
 # The letters of the two ends of each anatomical axis: a mirrored axis swaps them.
 MIRRORED = {"L": "R", "R": "L", "P": "A", "A": "P", "I": "S", "S": "I"}
 
