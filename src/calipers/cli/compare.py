@@ -26,6 +26,7 @@ from calipers.cli.options import (
     protocol_seed_option,
     reading_options,
     replicates_option,
+    sizes_text,
     strata_option,
     verb,
 )
@@ -118,10 +119,7 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
         check_file(options["output"], force=options["force"], inputs=(*source.inputs, *others))
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     cohort = source.cohort(protocol, options)
-    narrator.say(
-        f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.models)} "
-        f"models; protocol {protocol.name}"
-    )
+    narrator.say(f"{sizes_text(cohort, models=True)}; protocol {protocol.name}")
     evaluation = evaluate(cohort, protocol, seed=options["seed"], ci=False, jobs=options["jobs"])
     comparison = evaluation.compare(
         metrics=names,

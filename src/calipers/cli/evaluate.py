@@ -46,6 +46,7 @@ from calipers.cli.options import (
     picture_options,
     reading_arguments,
     reading_options,
+    sizes_text,
     verb,
     with_named_metrics,
     writing_options,
@@ -165,10 +166,7 @@ def run_evaluate(
 
         # A folder without the pictures is reported before the work, not after it.
         PictureFiles.of(Path(pictures["images"]), cohort)
-    narrator.say(
-        f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} "
-        f"classes; protocol {protocol.name}"
-    )
+    narrator.say(f"{sizes_text(cohort, classes=True)}; protocol {protocol.name}")
     command = click.get_current_context().find_root().obj or ()
     # A part neither groups nor resamples: what only the merge needs is refused here.
     check_columns(cohort.images, protocol, options["by"])

@@ -425,7 +425,8 @@ def boxes(maps: str, output: str, **options: Any) -> None:
         maps, options["pattern"], _classes(options["classes"]), options["missing"]
     )
     ids, size = ids_and_sizes(map_files.images, options)
-    narrator.say(f"{len(map_files.images)} images, {len(map_files.classes)} classes")
+    n_images, n_classes = len(map_files.images), len(map_files.classes)
+    narrator.say(f"{count_text('image', n_images)}, {count_text('class', n_classes)}")
     result = boxes_from_heatmaps(
         map_files.load(options["volumes"], narrator.steps("maps")),
         classes=map_files.classes,

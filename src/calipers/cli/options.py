@@ -16,12 +16,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.registry import INTERVALS
+
+if TYPE_CHECKING:
+    from calipers.data.cohort import Cohort
 
 F = TypeVar("F", bound=Callable[..., Any])
 SCALES = click.Choice(["unit", "raw"])
@@ -672,3 +675,18 @@ def metric_names(text: str | None) -> list[str] | None:
         pointed = re.sub(r"(@\d+),(\d+)(?=,|$)", r"\1.\2", text)
         raise UsageError(f"no metric {text!r}; did you mean {pointed!r}?")
     return names
+
+
+def sizes_text(cohort: Cohort, *, models: bool = False, classes: bool = False) -> str:
+    """Return how much was read: ``16 images, 15 references, 2 classes``."""
+    from calipers.show.words import count_text
+
+    counts = [
+        count_text("image", cohort.n_images),
+        count_text("reference", len(cohort.references)),
+    ]
+    if models:
+        counts.append(count_text("model", len(cohort.models)))
+    if classes:
+        counts.append(count_text("class", len(cohort.classes)))
+    return ", ".join(counts)

@@ -43,6 +43,7 @@ from calipers.cli.options import (
     replicates_option,
     scheduler_option,
     seed_option,
+    sizes_text,
     verb,
 )
 from calipers.cli.sources import source_of
@@ -111,10 +112,7 @@ def multiverse(references: str, predictions: tuple[str, ...], **options: Any) ->
         check_output(options["output"], options["force"], (*source.inputs, *others))
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     cohort = source.cohort(Protocol.load(source.protocol), options)
-    narrator.say(
-        f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.models)} "
-        "models"
-    )
+    narrator.say(sizes_text(cohort, models=True))
     replicates = chosen_replicates(options, REPLICATES)
     if options["plan"]:
         print_cost(multiverse_cost(cohort, grid, base, replicates), options)
@@ -269,9 +267,7 @@ def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None
         )
     oracle = any(is_corruption(name) for name in over)
     cohort = read(references, files, **reading_arguments(options))
-    narrator.say(
-        f"{cohort.n_images} images, {len(cohort.references)} references; protocol {protocol.name}"
-    )
+    narrator.say(f"{sizes_text(cohort)}; protocol {protocol.name}")
     if oracle and files:
         narrator.warn(
             [
@@ -388,8 +384,10 @@ MOST_ROWS = 40
 def print_sweep(sweep: Sweep) -> None:
     """Print the tables of a sweep, the findings in words, and the numbers behind them."""
     from calipers.sensitivity.tables import sweep_tables
+    from calipers.show.words import count_text
 
     print_tables([table.first(MOST_ROWS, all_in="--json") for table in sweep_tables(sweep)])
     sentences = dict.fromkeys(f"{figure.title}." for figure in sweep_figures(sweep).values())
-    numbers = f"n = {sweep.n_images} images, {sweep.n_references} references"
+    n_images, n_references = sweep.n_images, sweep.n_references
+    numbers = f"n = {count_text('image', n_images)}, {count_text('reference', n_references)}"
     print_lines([*sentences, f"{numbers}; protocol {sweep.protocol}."])

@@ -72,6 +72,23 @@ def _tables_for_terminal(evaluation: Evaluation) -> list[Table]:
         if others:
             note = f"{', '.join(others)} {grouping.title}: see --json, or -o."
             results[-1] = results[-1].with_notes(note)
+    return _with_one_note_on_intervals(evaluation, results)
+
+
+def _with_one_note_on_intervals(evaluation: Evaluation, tables: Sequence[Table]) -> list[Table]:
+    """Return the tables with one note on intervals for all: their notes stand together below the
+    last of them, and "No intervals" of one would be read as that of all.
+    """
+    estimates = [estimate for table in tables for estimate in table.estimates()]
+    spread = speaks_for(evaluation.statistics, estimates)
+    results = []
+    for table in tables:
+        own = speaks_for(evaluation.statistics, table.estimates())
+        if own in ("", spread):
+            results.append(table)
+            continue
+        notes = tuple(note for note in table.notes if note != own)
+        results.append(replace(table, notes=notes, say_why=True))
     return results
 
 
@@ -365,11 +382,19 @@ def _behind(estimate: Estimate) -> dict[str, int]:
 
 
 def _summary_rows(summaries: Sequence[GroupSummary], n_counts: int) -> tuple[TableRow, ...]:
-    """Return mean and standard deviation, and the range, over the groups that have a value."""
+    """Return mean and standard deviation, and the range, over the groups that have a value;
+    nothing if no group has one.
+    """
+    if not any(summary.n_defined for summary in summaries):
+        return ()
     means: list[Cell] = [f"mean of {count_text('group', summaries[0].n_groups)}"]
     ranges: list[Cell] = ["range"]
     for summary in summaries:
         beside = [] if math.isnan(summary.sd) else [f"SD {number_text(summary.sd)}"]
+        if summary.n_defined == 0:
+            means.append("no value")
+            ranges.append("no value")
+            continue
         if summary.n_defined < summary.n_groups:
             beside.append(f"{summary.n_defined} of {summary.n_groups} groups")
         means.append(Amount(summary.mean, ", ".join(beside)))

@@ -179,10 +179,7 @@ class Table:
 
     def all_notes(self) -> tuple[str, ...]:
         """Return the notes, what highlights and marks mean, and why values are undefined."""
-        estimates = self.estimates()
-        best = BEST if self.best else ""
-        explanations = [*self.notes, best, *legend(estimates), undefined(estimates)]
-        return tuple(dict.fromkeys(filter(None, explanations)))
+        return notes_of([self])
 
     def column_kinds(self) -> tuple[Kind, ...]:
         """Return what the columns hold."""
@@ -299,6 +296,18 @@ class Table:
 def same_kind(kind: Kind, n: int) -> tuple[Kind, ...]:
     """Return the kinds of n columns that hold the same."""
     return (kind,) * n
+
+
+def notes_of(tables: Sequence[Table]) -> tuple[str, ...]:
+    """Return the notes of tables that stand together, what highlights and marks in any of them
+    mean, and why values are undefined; each once.
+    """
+    estimates, notes = [], []
+    for table in tables:
+        estimates += table.estimates()
+        notes += [*table.notes, BEST if table.best else ""]
+    explanations = [*notes, *legend(estimates), undefined(estimates)]
+    return tuple(dict.fromkeys(filter(None, explanations)))
 
 
 def cell_text(cell: Cell, kind: Kind, *, say_why: bool = True) -> CellText:

@@ -23,7 +23,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from calipers.errors import CalipersError, InputError, InputProblems
-from calipers.show.table import BEST, WORDS, CellText, Kind, Table
+from calipers.show.table import BEST, WORDS, CellText, Kind, Table, notes_of
 from calipers.show.words import short_name
 
 
@@ -91,15 +91,14 @@ def print_tables(tables: Sequence[Table], console: Console | None = None) -> Non
     """Print tables one below the other, then the notes of all of them, each once."""
     clear_progress()
     console = console or stdout_console()
-    notes: dict[str, None] = {}  # an ordered set
     for table in tables:
         if table.title:
             console.print(Text(one_line(table.title), style="bold"), soft_wrap=True)
         console.print(_fitting(table.with_distinct_names(), console))
-        notes |= dict.fromkeys(table.all_notes())
+    notes = notes_of(tables)
     if not console.is_terminal:  # a file has no bold letters
-        notes.pop(BEST, None)
-    print_lines(list(notes), console)
+        notes = tuple(note for note in notes if note != BEST)
+    print_lines(notes, console)
 
 
 def print_lines(lines: Sequence[str], console: Console | None = None) -> None:
@@ -207,7 +206,7 @@ def _aligned(cells: Sequence[CellText], kind: Kind) -> list[str]:
     """Return the texts of a column; in front of intervals, the values end at the same place."""
     if kind in WORDS or not any(cell.beside for cell in cells):
         return [_shown(cell, kind) for cell in cells]
-    width = max(len(cell.main) for cell in cells if cell.value is not None)
+    width = max((len(cell.main) for cell in cells if cell.value is not None), default=0)
     texts = []
     for cell in cells:
         padding = "" if cell.value is None else " " * (width - len(cell.main))
