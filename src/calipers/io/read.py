@@ -477,11 +477,9 @@ def describe(assembled: Assembled) -> str:
     for file, box_format in zip(cohort.intake.files, assembled.box_formats):
         lines += [*_file(file, box_format), ""]
     lines += [*_images(cohort), *_classes(cohort)]
-    if cohort.intake.quarantined:
-        lines += [
-            "",
-            f"Strict reading refuses these inputs: {cohort.intake.quarantined} broken records.",
-        ]
+    if n_broken := cohort.intake.quarantined:
+        records = "record" if n_broken == 1 else "records"
+        lines += ["", f"Strict reading refuses these inputs: {n_broken} broken {records}."]
     return "\n".join(lines) + "\n"
 
 
