@@ -199,6 +199,13 @@ def test_a_part_that_was_not_finished_is_named(tmp_path: Path) -> None:
         run(store, Work())
 
 
+def test_a_folder_without_a_plan_is_no_part(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        merged([tmp_path / "nowhere"])
+    with pytest.raises(InputError, match=r"a folder without blocks\.json"):
+        merged([tmp_path])
+
+
 def test_a_broken_plan_is_no_store(tmp_path: Path) -> None:
     one, *_ = parts(tmp_path)
     for text in ("", "{}", "[1]", "{", json.dumps({"schema": "calipers.blocks/1"})):

@@ -100,6 +100,20 @@ def test_the_title_says_that_small_objects_are_worse_only_if_they_are() -> None:
     assert told.startswith("No effect of size is shown")
 
 
+def test_sizes_are_split_where_most_objects_have_the_largest() -> None:
+    samples = discs({3: 0.2, 12: 0.9})
+    for k, sample in enumerate(samples):
+        if k % 3:  # two thirds have no small square
+            sample["labels"][2:5, 2:5] = 0
+    mostly_large = cal.evaluate_maps(samples, QUICK, ci=False).figure("soft-sizes").title
+    assert "one size" not in mostly_large
+    assert "against" in mostly_large
+    for sample in samples:
+        sample["labels"][2:5, 2:5] = 0
+    equal = cal.evaluate_maps(samples, QUICK, ci=False).figure("soft-sizes").title
+    assert equal == "All lesions have one size"
+
+
 def _key(evaluation: cal.Evaluation) -> str:
     return next(name for name in evaluation.cohort.references.facts if name.startswith("softIoU"))
 

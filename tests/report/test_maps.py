@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
+from calipers.data.cohort import FileIntake, Intake
 from calipers.maps import examine
 from calipers.report import methods, sections_images
 from calipers.report.context import context_of
@@ -49,6 +50,18 @@ def test_maps_and_objects_have_sections(context):
     assert '<section id="objects"' in whole
     for name in ("voxel-roc", "voxel-pr", "levels", "soft-sizes"):
         assert f'id="fig-{name}"' in whole
+
+
+def test_assumed_maps_are_counted_in_whole_numbers():
+    files = (
+        FileIntake("labels", "references", "nifti", 2, 2, {}, "a" * 64, 10),
+        FileIntake("maps", "predictions of m", "nifti", 2, 2, {}, "b" * 64, 10, assumed_empty=0),
+    )
+    ev = cal.evaluate_maps(list(demo_samples(2, 2, 32)), QUICK, ci=False)
+    ev = replace(ev, cohort=replace(ev.cohort, intake=Intake(files, {})))
+    text = re.sub(r"<[^>]+>", " ", page(context_of(ev, pictures=False)))
+    (line,) = re.findall(r"maps +predictions of m +nifti +([\d. ]+) ", text)
+    assert line.split() == ["2", "2", "0", "0"]
 
 
 def test_boxes_have_neither(evaluation):

@@ -397,18 +397,25 @@ def _short(value: Any) -> str:
 
 def _document(folder: Path) -> BlocksDocument:
     """Return the plan that a folder was made for."""
+    if not (folder / PLAN).exists():
+        content = f"a folder without {PLAN}" if folder.is_dir() else "no such folder"
+        raise _no_blocks(folder, "", content)
     try:
         document = small_json(folder / PLAN, "the plan of finished blocks", LARGEST_PLAN)
         return structure(document, BlocksDocument, str(folder / PLAN), schema=SCHEMA, syntax="JSON")
     except InputError as error:
-        raise InputError(
-            f"a folder of finished blocks, with {PLAN}",
-            rule="no-blocks",
-            file=str(folder),
-            location=error.location,
-            value=error.value or error.expected,
-            hint="--part 1/4 -o DIR writes such a folder; one that is damaged has to be removed",
-        ) from None
+        raise _no_blocks(folder, error.location, error.value or error.expected) from None
+
+
+def _no_blocks(folder: Path, location: str, content: object) -> InputError:
+    return InputError(
+        f"a folder of finished blocks, with {PLAN}",
+        rule="no-blocks",
+        file=str(folder),
+        location=location,
+        value=content,
+        hint="--part 1/4 -o DIR writes such a folder; one that is damaged has to be removed",
+    )
 
 
 def _part_text(document: BlocksDocument) -> str:

@@ -193,10 +193,10 @@ def soft_sizes(evaluation: Evaluation, *, models: Sequence[str] | None = None) -
 
 def _sizes_in_words(evaluation: Evaluation, soft: Softness, models: Sequence[str]) -> str:
     """Return for which models small objects are localised worse, beyond chance."""
-    small = soft.size <= np.median(soft.size)
+    small = _smaller_half(soft.size)
     classes = evaluation.cohort.classes
     what = plural(classes[0]) if len(classes) == 1 else "references"
-    if small.all():
+    if not small.any():
         return f"All {what} have one size"
     clauses: dict[str, list[str]] = {}
     tested_models = models[:3]
@@ -216,6 +216,15 @@ def _sizes_in_words(evaluation: Evaluation, soft: Softness, models: Sequence[str
         if sign in clauses:
             sentences.append(f"{text} {explanation}: {', '.join(clauses[sign])}")
     return "; ".join(sentences)
+
+
+def _smaller_half(size: F64) -> NDArray[np.bool_]:
+    """Return which sizes are at most the median, or below it if none is above; none if all are
+    equal.
+    """
+    middle = np.median(size)
+    small = size <= middle
+    return size < middle if small.all() else small
 
 
 def _signs(evaluation: Evaluation, values: Sequence[F64], small: NDArray[np.bool_]) -> list[str]:

@@ -227,7 +227,7 @@ def _files(page: Context) -> Table:
         aside = sum(file.quarantined.values())
         row: list[Cell] = [Path(file.file).name, file.role, file.format, file.read, file.used]
         if with_maps:
-            row.append("" if file.assumed_empty is None else file.assumed_empty)
+            row.append(file.assumed_empty)
         rows.append((*row, aside, file.sha256[:16]))
     return Table(tuple(columns), tuple(rows), name="table-files")
 
