@@ -101,6 +101,19 @@ def test_images_of_a_cohort_are_found_by_their_file_names(tmp_path):
     assert alarms.values.tolist() == [[1, 2, 3]]
 
 
+def test_a_column_image_may_name_files_too(tmp_path):
+    """COCO has numbers as ids, and whoever writes alarms knows the files."""
+    records = [{"image_id": k, "boxes": [], "labels": [], "file_name": f"{k}.png"} for k in IMAGES]
+    images = Cohort.from_arrays(records, classes=("x",)).images
+    alarms = read_alarms(put(tmp_path, "image,m\na.png,1\nc.png,3\nb.png,2\n"), images)
+    assert alarms.values.tolist() == [[1, 2, 3]]
+    assert any("joined by file_name" in note for note in alarms.notes)
+    by_id = read_alarms(put(tmp_path, "image,m\na,1\nb,2\nc,3\n"), images)
+    assert not any("file_name" in note for note in by_id.notes)
+    with pytest.raises(InputError, match="unknown-image"):  # ids and names mixed
+        read_alarms(put(tmp_path, "image,m\na.png,1\nb,2\nc.png,3\n"), images)
+
+
 def test_neither_labels_nor_split_are_needed(tmp_path):
     alarms = read_alarms(put(tmp_path, "image,m\na,1\nb,2\nc,3\n"), IMAGES)
     assert alarms.ood is None

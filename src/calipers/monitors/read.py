@@ -34,6 +34,7 @@ from calipers.io.tables.columns import (
     existing_column,
     find_columns,
 )
+from calipers.io.tables.objects import are_file_names
 from calipers.io.tables.table import (
     PLAIN_NUMBER,
     WORD_NUMBER,
@@ -382,8 +383,15 @@ def _rows(
     if repeated is not None:
         raise InputError("every image once", rule="dup-image", field="images", value=repeated)
     index = {name: k for k, name in enumerate(ids)}
-    if names is not None and columns.image.lower() in ("file_name", "filename"):
-        index = {str(name): k for k, name in enumerate(names.tolist())}
+    if names is not None:
+        by_file_name = {str(name): k for k, name in enumerate(names.tolist())}
+        # A name of two images would name the wrong one.
+        is_unique = len(by_file_name) == len(ids)
+        if columns.image.lower() in ("file_name", "filename"):
+            index = by_file_name
+        elif is_unique and are_file_names(texts(table, columns.image), index, by_file_name):
+            index = by_file_name
+            table.notes.append("images are joined by file_name: no image has one of these ids")
     rows = np.full(len(ids), -1, np.int64)
     problems: list[Problem] = []
     hint = ""

@@ -238,7 +238,7 @@ def _one_model(table: FileTable, index: ReferenceIndex, options: Options) -> Obj
     has_names = "file_name" in index.image_list.groups
     if has_names and columns["image"].lower() in ("file_name", "filename"):
         images = index.by_file_name(rows.image, table.file, columns["image"])
-    elif has_names and _are_other_names(rows.image, index.as_text, index.file_names):
+    elif has_names and are_file_names(rows.image, index.as_text, index.file_names):
         images = index.file_names
         table.notes.append("images are joined by file_name: the references do not have these ids")
     labels: dict[Key, int] = {name: k for k, name in enumerate(index.classes)}
@@ -250,8 +250,8 @@ def _one_model(table: FileTable, index: ReferenceIndex, options: Options) -> Obj
     return replace(part, delivery=replace(part.delivery, score=score[sound_rows], facts=facts))
 
 
-def _are_other_names(
-    names: Sequence[str], ids: Mapping[Key, int], file_names: Mapping[Key, int]
+def are_file_names(
+    names: Sequence[str], ids: Mapping[Any, int], file_names: Mapping[Any, int]
 ) -> bool:
     """Return whether names of images are none of the ids, and all of them names of files."""
     # Mostly the first one tells, without a set of millions.
@@ -550,7 +550,7 @@ def _match_rows(images: ImageList, table: FileTable, column: str) -> tuple[_Matc
         if len(set(names)) == len(names):
             file_names = {name: k for k, name in enumerate(names)}
     is_named = column.lower() in ("file_name", "filename")
-    if file_names and (is_named or _are_other_names(texts(table, column), index, file_names)):
+    if file_names and (is_named or are_file_names(texts(table, column), index, file_names)):
         index = file_names
     rows = np.full(len(images.keys), -1, np.int64)
     strange = 0
