@@ -135,6 +135,23 @@ def test_bad_options_are_told_before_anything_is_read(calipers, options, told):
     assert told in said.err
 
 
+def test_metrics_with_thresholds_are_those_of_an_evaluation(calipers, multiverse, data):
+    """`AP@0.4` of the base is the value that `calipers evaluate --metrics AP@0.4` states."""
+    fixed = ["--metrics", "AP@0.4,F1@0.5", "--criterion", "box-iou", "--no-ci", "--json"]
+    rows = multiverse(*fixed).json["rows"]
+    assert {row["metric"] for row in rows} == {"AP@0.4", "F1@0.5"}
+    files = [data / "references.json", data / "model-1.json", "--no-ci", "--json"]
+    options = ["--preset", "overview", "--metrics", "AP@0.4"]
+    results = calipers("evaluate", *files, *options).json["rows"]
+    pooled = next(row["value"] for row in results if row["class"] is None)
+    base = {"metric": "AP@0.4", "model": "model-1", "classes": "within", "score_cut": "none"}
+    values = []
+    for row in rows:
+        if all(row[name] == value for name, value in base.items()):
+            values.append(row["value"])
+    assert any(value == pytest.approx(pooled, abs=1e-9) for value in values)
+
+
 def test_one_model_is_refused(multiverse):
     assert "two or more" in multiverse(models=("model-1",)).err
 

@@ -90,3 +90,31 @@ def test_the_sets_have_what_makes_the_rule_matter() -> None:
             in_nodule = any(inside(place, one) for one in scan.nodules)
             both += in_nodule and any(inside(place, one) for one in scan.excluded)
     assert both > 30
+
+
+@looped_seeds(10, default=4)
+def test_candidates_in_two_nodules_are_counted_and_all_others_are_equal(seed: int) -> None:
+    """The description leaves open whether such a candidate finds both: a warning counts them."""
+    draw = np.random.default_rng(seed)
+    scans = random_scans(seed, n=8)
+    for scan in scans[:4]:
+        for place, diameter in list(scan.nodules):
+            shift = draw.normal(0, diameter / 3, 3)
+            scan.nodules.append((tuple((np.array(place) + shift).tolist()), diameter))
+    n_shared, without = 0, []
+    for scan in scans:
+        inner = []
+        for candidate in scan.candidates:
+            n_nodules = sum(inside(candidate[0], nodule) for nodule in scan.nodules)
+            n_shared += n_nodules > 1
+            inner += [candidate] if n_nodules < 2 else []
+        without.append(Scan(scan.nodules, scan.excluded, inner))
+    warnings = cal.evaluate(cohort_of(scans), "luna16", ci=False).warnings
+    told = [line for line in warnings if "in several references at once" in line]
+    assert len(told) == (n_shared > 0)
+    assert all(f" {n_shared} prediction" in line for line in told)
+    result = cal.evaluate(cohort_of(without), "luna16", ci=False)
+    assert not any("at once" in line for line in result.warnings)
+    for rate in RATES:
+        expected = sensitivity_at(without, rate)
+        assert result[f"FROC@{rate:g}"].value == pytest.approx(expected, abs=1e-12)

@@ -120,10 +120,25 @@ def test_a_relative_distance_is_lenient_where_an_overlap_is_small():
     assert plan_of(one, "m").options["thresholds"] == (0.9,)
 
 
+def test_a_metric_may_have_a_threshold_of_its_own():
+    """The thresholds of the grid do not touch it; of distances it is the counterpart, too."""
+    grid = {"metric": ["AP@0.4", "FROC@0.5"], "criterion": ["box-iou"], "threshold": [0.1, 0.75]}
+    each = configurations(grid).each
+    assert [one["metric"] for one in each] == ["AP@0.4", "FROC@0.5", "FROC@0.5"]
+    assert "threshold" not in each[0]
+    assert plan_of(each[0], "m").options["thresholds"] == (0.4,)
+    assert plan_of(each[1], "m").options["rates"] == (0.5,)
+    distant = {"metric": "F1@0.1", "criterion": "centre-distance-relative"}
+    assert plan_of(distant, "m").options["thresholds"] == (0.9,)
+
+
 @pytest.mark.parametrize(
     ("grid", "told"),
     [
         ({"metric": ["F3"]}, "no metric 'F3' in a grid; "),
+        ({"metric": ["AP@1.5"]}, "such as AP@0.4"),
+        ({"metric": ["RoDeO@0.5"]}, "no metric 'RoDeO@0.5' in a grid"),
+        ({"metric": ["AP@"]}, "no metric 'AP@' in a grid"),
         (
             {"metric": ["F1"], "criteria": ["iop"]},
             "no choice 'criteria' in a grid; did you mean 'criterion'",

@@ -75,7 +75,7 @@ NAMED = ("metric", "criterion")  # choices with an option of their own
     "metric",
     metavar="A,B,...",
     multiple=True,
-    help="Use only these metrics, such as AP,F1.",
+    help="Use only these metrics, such as AP,F1 or, with thresholds of their own, AP@0.4,F1@0.5.",
 )
 @click.option(
     "--criterion", metavar="NAME", multiple=True, help="Use only this criterion. Repeatable."

@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calipers import registry
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions
 from calipers.data.rules import outside_image
 from calipers.doctor.box_trials import suspicion
 from calipers.doctor.trial import HIT, NEAR_ZERO
 from calipers.evaluation.protocol import Protocol
+from calipers.kernels.assignment import IGNORED
 from calipers.matching.matches import Matches
 from calipers.metrics.base import Evidence, Metric
 from calipers.metrics.sequences import SEQUENCE, SequenceMetric
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from calipers.metrics.maps import MapMetric, Measure
 
 EXACT = 1e-6  # a bound of this width changes no digit that is shown
+COUNTED_FIRST = "many-to-one-counted-first"
 FAINT = 0.1  # a score below which a voxel is hardly called
 # of the reference voxels: faint scores that sum up to more than this lower the soft IoU visibly
 HEAVY = 0.25
@@ -80,7 +83,8 @@ def warnings_of(
     ]
     for (model, _), table in evidence.items():
         if isinstance(table, Matches):
-            warnings += [*_cut(model, table), *_far(cohort, model, table)]
+            warnings += [*_cut(model, table), *_shared(model, table)]
+            warnings += _far(cohort, model, table)
             warnings += _suspected(cohort, model, table)
     # Several metrics can share an evidence and its warnings; each is said once.
     return tuple(dict.fromkeys(warnings))
@@ -356,6 +360,28 @@ def _cut(model: str, matches: Matches) -> Iterator[str]:
         yield (
             f"{model}: {cut} predictions beyond the best {limit} of their image and class "
             "were left out."
+        )
+
+
+def _shared(model: str, matches: Matches) -> Iterator[str]:
+    """Yield how many candidates lie in several references at once, where each finds only one.
+
+    The description of LUNA16, where nodules overlap in a few scans, leaves open whether it finds
+    all of them.
+    """
+    view = matches.views[0]
+    if view.assignment != COUNTED_FIRST:
+        return
+    criterion = registry.resolve("criterion", view.criterion)
+    cutoff = criterion.cutoff(view.threshold, strict=view.strict)
+    pairs = matches.pairs
+    is_counted = matches.reference_fate[0][pairs.reference] != IGNORED
+    near = pairs.prediction[is_counted & (pairs.similarity >= cutoff)]
+    number = int((np.bincount(near, minlength=1) > 1).sum())
+    if number:
+        yield (
+            f"{model}: {count_text('prediction', number)} in several references at once: the "
+            "nearest one is found, the others are not."
         )
 
 

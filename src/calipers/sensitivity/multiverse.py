@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +91,6 @@ DEFAULT: Grid = {
 }
 FURTHER = ("least_area",)  # not in the default grid: what counts as small depends on the images
 WORDS: Mapping[str, tuple[str, ...]] = {
-    "metric": tuple(FAMILIES),
     "average": ("pooled", "classes"),
     "interpolation": INTERPOLATIONS,
     "classes": ("within", "ignore"),
@@ -415,7 +414,7 @@ def configurations(grid: Grid, *, n_classes: int = 2) -> Configurations:
 
 def _effective_choices(combination: Mapping[str, Value], n_classes: int) -> dict[str, Value]:
     """Return the choices of a combination that have an effect."""
-    relevant = ("metric", *PREPARED, *FAMILIES[str(combination["metric"])][2])
+    relevant = ("metric", *PREPARED, *_family(str(combination["metric"])).choices)
     choices = {name: value for name, value in combination.items() if name in relevant}
     if "criterion" in choices and registry.resolve("criterion", str(choices["criterion"])).yes_no:
         choices.pop("threshold", None)
@@ -439,9 +438,12 @@ def _size_name(least: Value) -> str:
 
 def plan_of(configuration: Mapping[str, Value], name: str) -> MetricPlan:
     """Return the metric of a configuration."""
-    kind, own, relevant = FAMILIES[str(configuration["metric"])]
-    options: dict[str, Any] = dict(own)
-    if "threshold" in relevant and "threshold" not in configuration:
+    family = _family(str(configuration["metric"]))
+    kind, relevant = family.kind, family.choices
+    options: dict[str, Any] = dict(family.options)
+    if family.threshold is not None:
+        options["thresholds"] = (_threshold(configuration, family.threshold),)
+    elif "threshold" in relevant and "threshold" not in configuration:
         options["thresholds"] = (USUAL,)  # a yes-or-no criterion ignores it, but one is required
     for choice in relevant:
         if choice not in configuration:
@@ -460,6 +462,39 @@ def plan_of(configuration: Mapping[str, Value], name: str) -> MetricPlan:
     if "assignment" not in relevant and kind != "rodeo":
         options |= ALWAYS
     return MetricPlan(name, kind, options)
+
+
+class _Family(NamedTuple):
+    """The kind of a metric, its own options, and the choices of the grid that affect it."""
+
+    kind: str
+    options: Mapping[str, Any]
+    choices: tuple[str, ...]
+    threshold: float | None = None  # that the name of the metric fixes
+
+
+def _family(name: str) -> _Family:
+    """Return what a metric is, by its name, such as ``AP`` or, with a threshold of its own,
+    ``AP@0.4``.
+    """
+    if name in FAMILIES:
+        return _Family(*FAMILIES[name])
+    base, sign, text = name.partition("@")
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if base == "FROC" and 0 < number < math.inf:
+        return _Family(FAMILIES[base][0], {"rates": (number,)}, FAMILIES[base][2])
+    if sign and base in FAMILIES and base != "FROC" and 0 < number <= 1:
+        kind, options, choices = FAMILIES[base]
+        if "threshold" in choices:
+            rest = tuple(choice for choice in choices if choice != "threshold")
+            return _Family(kind, options, rest, number)
+    raise UsageError(
+        f"no metric {name!r} in a grid; {did_you_mean(base, FAMILIES)}, or one of them with its "
+        "own threshold, such as AP@0.4 or F1@0.5"
+    )
 
 
 def _threshold(configuration: Mapping[str, Value], value: float) -> float:
@@ -492,6 +527,8 @@ def _all_different(values: Sequence[Value]) -> bool:
 
 
 def _check_value(name: str, value: Value) -> None:
+    if name == "metric":
+        _family(str(value))
     if name in WORDS and value not in WORDS[name]:
         raise UsageError(f"no {name} {value!r} in a grid; {did_you_mean(str(value), WORDS[name])}")
     if name in ("criterion", "assignment"):

@@ -189,6 +189,10 @@ def test_names_of_images(tmp_path) -> None:
         (region("polyp", {**RECTANGLE, "width": -1}), "neg-size"),
         (region("", RECTANGLE), "class-missing"),
         (
+            {**region("p", RECTANGLE), "value": {**RECTANGLE, "rectanglelabels": "polyp"}},
+            "type",
+        ),
+        (
             {**region("p", RECTANGLE), "value": {**RECTANGLE, "rectanglelabels": ["a", "b"]}},
             "class-missing",
         ),

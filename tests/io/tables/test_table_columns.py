@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import calipers as cal
 from calipers.errors import InputError, UsageError
 from calipers.io.tables.columns import ColumnSpec, declare, find_columns
 from calipers.io.tables.table import FileTable
@@ -64,3 +67,40 @@ def test_cells_are_read_by_the_kind_of_their_column(kind, cells, values, bad) ->
     read_values, problems = column.read(table, "c")
     np.testing.assert_array_equal(read_values, values)
     assert {row: problem.expected for row, problem in problems.items()} == bad
+
+
+def table(path: Path, header: str, *rows: str) -> Path:
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+def test_sides_may_be_called_width_and_height(tmp_path) -> None:
+    rows = ("a,n,10,10,20,10", "a,n,50,60,5,8", "b,n,1,2,30,40")
+    short = table(tmp_path / "short.csv", "image,class,x,y,w,h", *rows)
+    words = table(tmp_path / "words.csv", "image,class,x,y,width,height", *rows)
+    centred = table(tmp_path / "centred.csv", "image,class,cx,cy,width,height", *rows)
+    sized = table(
+        tmp_path / "sized.csv",
+        "image,class,x,y,width,height,image_width,image_height",
+        *(f"{row},100,200" for row in rows),
+        "c,,,,,,90,80",
+    )
+    boxes = cal.read(short).references.boxes
+    assert boxes[0].tolist() == [10, 10, 30, 20]
+    assert cal.read(words).references.boxes.tolist() == boxes.tolist()
+    assert cal.read(centred).references.boxes[0].tolist() == [0, 5, 20, 15]
+    cohort = cal.read(sized)
+    assert cohort.references.boxes.tolist() == boxes.tolist()
+    assert cohort.images.size.tolist() == [[100, 200], [100, 200], [90, 80]]
+
+
+def test_width_and_height_of_the_image_are_no_sides_of_boxes(tmp_path) -> None:
+    rows = ("a,n,10,10,20,10,100,200", "b,n,1,2,30,40,100,200")
+    both = table(tmp_path / "both.csv", "image,class,x,y,w,h,width,height", *rows)
+    assert cal.read(both).images.size.tolist() == [[100, 200], [100, 200]]
+    points = table(
+        tmp_path / "points.csv", "image,class,x,y,width,height", "a,n,5,6,100,80", "b,n,7,8,100,80"
+    )
+    with pytest.raises(InputError) as refused:
+        cal.read(points)
+    assert refused.value.rule == "box-columns"

@@ -287,6 +287,11 @@ class _Task:
         if not kind and any(name in value for name in SHAPE_LABELS):
             rows.reject(place, "box-shape", "the numbers of a shape", value, field="value")
             return None
+        for name in LABELS:
+            # A text would be no list of labels, and the region would be taken for one without any.
+            if not isinstance(value.get(name, []), list):
+                rows.reject(place, "type", "a list of labels", value[name], field=name)
+                return None
         labels = _labels(value)
         # Choices and texts about the whole image have no place in it; and a shape without label is
         # followed by one with the same id and a label.

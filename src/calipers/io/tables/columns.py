@@ -47,6 +47,9 @@ BOX_LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("cxcywh", ("cx", "cy", "cz", "w", "h", "d")),
     ("cxcywh", ("cx", "cy", "w", "h")),
 )
+# Other names of w, h and d. They are sides of the image beside corners, or beside w and h.
+SIDES = {"w": "width", "h": "height", "d": "depth"}
+ORIGINS = (("x", "y"), ("cx", "cy"))  # to which they belong
 BOX_NAMES = {name for _, names in BOX_LAYOUTS for name in names}
 
 
@@ -248,6 +251,7 @@ def find_layout(table: FileTable, choices: Mapping[str, str], box_format: str | 
     """Return the layout of a table of objects, or raise for a column that is missing."""
     names, file = table.names, table.file
     columns = find_columns(table, {**OBJECTS, **BOXES}, choices, shared=False)
+    columns = _with_sides(columns, table)
     implied, box = _box_layout(columns, names, file)
     names_in_use = {columns[name] for name in (*OBJECTS, *box) if name in columns}
     return Layout(
@@ -256,6 +260,36 @@ def find_layout(table: FileTable, choices: Mapping[str, str], box_format: str | 
         box_format=_checked_box_format(implied, box, box_format, file),
         others=tuple(name for name in names if name and name not in names_in_use),
     )
+
+
+def _with_sides(columns: Mapping[str, str], table: FileTable) -> dict[str, str]:
+    """Return the columns with the sides of boxes that are called ``width`` and ``height``.
+
+    One size in all rows, in which all of the places lie, is that of the images, and the places are
+    points: such a table stays without boxes.
+    """
+    lower = lower_names(table.names)
+    sides = {name: lower[side] for name, side in SIDES.items() if side in lower}
+    origin = next((names for names in ORIGINS if set(names) <= set(columns)), ())
+    if not origin or not {"w", "h"} <= set(sides) or {"w", "h"} & set(columns):
+        return dict(columns)
+    x, y, w, h = (
+        numbers(table, column)[0]
+        for column in (columns[origin[0]], columns[origin[1]], sides["w"], sides["h"])
+    )
+    # Rows without a box have none of the four.
+    filled = np.isfinite(x) & np.isfinite(y)
+    sizes = np.unique(np.stack([w[filled], h[filled]], axis=1), axis=0)
+    is_inside = bool(((x <= w) & (y <= h))[filled].all())
+    if len(sizes) == 1 and filled.sum() > 1 and is_inside:
+        return dict(columns)
+    rest = {name: column for name, column in columns.items() if column not in sides.values()}
+    # The size of the image may stand beside them.
+    for name in SIDES.values():
+        image_side = OBJECTS[name].aliases[1]
+        if image_side in lower:
+            rest[name] = lower[image_side]
+    return {**rest, **sides}
 
 
 def _box_layout(
