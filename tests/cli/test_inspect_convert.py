@@ -103,6 +103,33 @@ def test_convert_prints_what_it_wrote(calipers, files):
     assert (said.out, said.err) == (target + "\n", "")
 
 
+def test_convert_takes_its_output_as_other_verbs_do(calipers, files):
+    target = str(files.folder.parent / "o.csv")
+    said = calipers("convert", files.references, "-o", target)
+    assert (said.code, said.out) == (0, target + "\n")
+    for output in ((), (target, "-o", target)):
+        said = calipers("convert", files.references, *output, "--force")
+        assert (said.code, "-o OUTPUT" in said.err) == (2, True)
+
+
+def test_a_yolo_folder_that_was_converted_is_read_and_examined_as_it_is(calipers, files):
+    """Sizes of images are in it, so that boxes are in pixels as before."""
+    folder = files.folder.parent
+    assert calipers("convert", files.references, "-o", folder / "r", "--to", "yolo").code == 0
+    more = ("--predictions", files.ours, "--to", "yolo")
+    assert calipers("convert", files.references, "-o", folder / "p", *more).code == 0
+    before = calipers("evaluate", files.references, f"m={files.ours}", "--no-ci", "--json")
+    for place in (folder / "r", folder / "r" / "labels"):
+        said = calipers("evaluate", place, f"m={folder / 'p'}", "--no-ci", "--json")
+        values = [row["value"] for row in said.json["rows"]]
+        assert values == pytest.approx([row["value"] for row in before.json["rows"]], nan_ok=True)
+        said = calipers("doctor", place, folder / "p")
+        assert "size known   4 of 4" in said.out
+        assert "those in" in said.out
+    cohort = cal.read(folder / "r")
+    assert cohort.references.boxes == pytest.approx(cal.read(files.references).references.boxes)
+
+
 def test_convert_json(calipers, files):
     target = str(files.folder.parent / "p.csv")
     said = calipers(

@@ -396,6 +396,56 @@ def test_the_split_of_a_column_is_evaluated(folder, capsys):
     assert (code, json.loads(out)["rows"][0]["value"]) == (0, pytest.approx(1.0))
 
 
+def test_the_split_of_a_folder_is_evaluated(folder, capsys):
+    refs, preds = ["image,x,y,w,h"], ["image,x,y,w,h,score"]
+    for k in range(18):
+        split = "train" if k < 12 else "val"
+        refs.append(f"{split}/{k}.png,{3 * k},5,20,30")
+        if k >= 12:
+            preds.append(f"{split}/{k}.png,{3 * k},5,20,30,0.{k}")
+    for name, lines in (("refs.csv", refs), ("run.csv", preds)):
+        put(folder, {name: "\n".join(lines)})
+    result = check_files("refs.csv", {"run": "run.csv"})
+    assert [symptom.code for symptom in result.findings] == ["other-splits"]
+    (command,) = result.commands
+    assert command.endswith("--where folder=val")
+    code, out, _ = said(capsys, *command.split()[1:], "--no-ci", "--metrics", "AP50", "--json")
+    assert (code, json.loads(out)["rows"][0]["value"]) == (0, pytest.approx(1.0))
+
+
+def test_images_that_only_the_table_of_groups_names_are_evaluated(folder, capsys):
+    """Open Images lists boxes only: images without any are known from elsewhere."""
+    head = "ImageID,LabelName,XMin,XMax,YMin,YMax"
+    refs, preds, sizes = [head], [head.replace("LabelName", "LabelName,Score")], []
+    for k in range(8):
+        if k < 5:
+            refs.append(f"i{k},/m/1,0.1,0.4,0.2,0.6")
+        # A false alarm on each of the others, surer than all hits.
+        preds.append(f"i{k},/m/1,0.{9 if k > 4 else 5},0.1,0.4,0.2,0.6")
+        sizes.append(f"i{k},100,80,P{k}")
+    put(folder, {"sizes.csv": "\n".join(["image,width,height,patient", *sizes, "i9,100,80,P9"])})
+    put(folder, {"refs.csv": "\n".join(refs), "run.csv": "\n".join(preds)})
+    code, _, err = said(capsys, "evaluate", "refs.csv", "run.csv", "--groups", "sizes.csv")
+    assert (code, "unknown-image" in err) == (2, True)
+    result = check_files("refs.csv", {"run": "run.csv"}, "sizes.csv")
+    assert [symptom.code for symptom in result.findings] == ["images-in-groups"]
+    (command,) = result.commands
+    assert command.endswith("--groups sizes.csv --all-images")
+    code, out, _ = said(
+        capsys, *command.split()[1:], "--no-ci", "--metrics", "AP50,FP/image", "--json"
+    )
+    rows = json.loads(out)["rows"]
+    values = {row["metric"]: row["value"] for row in rows if row["class"] is None}
+    # Three false alarms come first: precision is 5/8 at every recall.
+    assert values == {"AP50": pytest.approx(0.625), "FP/image": pytest.approx(3 / 9)}
+
+
+def test_all_images_need_a_table_of_images(folder, capsys):
+    put(folder, {"refs.csv": "image,x,y,w,h\n1,1,5,20,30\n"})
+    code, _, err = said(capsys, "inspect", "refs.csv", "--all-images")
+    assert (code, "--groups" in err) == (2, True)
+
+
 def test_a_weak_model_is_not_said_to_be_of_one_split(folder):
     yolo_splits(folder)
     for path in list((folder / "run" / "labels").iterdir())[1:]:

@@ -330,7 +330,13 @@ def test_missing_values_are_refused_or_counted(column: str) -> None:
 @pytest.mark.parametrize(
     ("change", "formula", "rule", "said"),
     [
-        ({"iou": 0.5}, "iou ~ size", "constant-response", "iou"),
+        ({"iou": 0.5}, "iou ~ size", "constant-response", "0.5 in all 240 rows"),
+        (
+            {"iou": 0.5, "age": np.arange(240) % 200},
+            "iou ~ C(age)",
+            "constant-response",
+            "no term can explain it",
+        ),
         ({"size": "large"}, "iou ~ size", "one-level", "size"),
         ({"kind": 1.0}, "iou ~ size + kind", "rank-deficient", "made of intercept"),
         ({"iou": np.inf}, "iou ~ size", "non-finite", "0:"),

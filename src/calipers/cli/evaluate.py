@@ -403,7 +403,8 @@ def _repair(checkup: Checkup, options: dict[str, Any]) -> None:
 
 @verb()
 @click.argument("references", metavar="REFS")
-@click.argument("output", metavar="OUTPUT")
+@click.argument("output", metavar="[OUTPUT]", required=False)
+@click.option("-o", "--output", "option", metavar="OUTPUT", help="OUTPUT, as other verbs name it.")
 @click.option(
     "--predictions", metavar="PREDS", help="Convert these predictions instead of the references."
 )
@@ -415,17 +416,24 @@ def _repair(checkup: Checkup, options: dict[str, Any]) -> None:
 )
 @reading_options
 @output_options
-def convert(references: str, output: str, **options: Any) -> None:
+def convert(references: str, output: str | None, option: str | None, **options: Any) -> None:
     """Write the references REFS, or predictions on them, in another format.
 
-    OUTPUT is a file; with --to yolo or --to voc it is a new folder. Predictions also need the
-    references, which define images and classes.
+    OUTPUT (or -o OUTPUT) is a file; with --to yolo or --to voc it is a new folder. Predictions also
+    need the references, which define images and classes.
+
+    \b
+    calipers convert refs.json refs.csv
+    calipers convert refs.json --predictions a.json --to yolo -o run1
     """
     from calipers import __version__
     from calipers.io.annotations.export import FOLDER_FORMATS, lost_in_folder
     from calipers.io.read import read
     from calipers.io.write import left_out, write, written_format
 
+    if (output is None) == (option is None):
+        raise UsageError("say once where to write: calipers convert REFS OUTPUT, or REFS -o OUTPUT")
+    output = output or option or ""
     target = Path(output)
     prediction_files: dict[str, str] = {}
     if options["predictions"]:

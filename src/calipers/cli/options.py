@@ -61,6 +61,8 @@ SECTIONS = {
         "strict",
         "allow_loss",
         "outside",
+        "where",
+        "all_images",
         "readers",
         "reader_overlap",
     ),
@@ -386,6 +388,11 @@ def reading_options(function: F) -> F:
             help="Evaluate only images with this value of a column, such as split=test.",
         ),
         click.option(
+            "--all-images",
+            is_flag=True,
+            help="Images that only --groups names count, too: they have no references.",
+        ),
+        click.option(
             "--readers",
             metavar="RULE",
             help="Several readers of one image: any, majority, each (in turn), or the name of one.",
@@ -557,6 +564,7 @@ def reading_arguments(options: dict[str, Any], *, each_reader: bool = False) -> 
         "geometry": options["geometry"],
         "place": options["place"],
         "where": options["where"],
+        "all_images": options["all_images"],
     }
 
 

@@ -54,6 +54,7 @@ from calipers.io.source import InputFile, InputFolder
 UNKNOWN = {"image": "image", "image_id": "image", "class": "label", "category_id": "label"}
 USUAL_READERS = "majority"  # the rule for several readers that a command proposes
 EXAMINED = 1 << 24  # bytes of a table without references, about 300,000 rows: a few seconds
+UNKNOWN_IMAGE = "unknown-image"
 SENT_HERE = "; calipers doctor compares the names"
 RESULTS = (".json", ".csv", ".tsv", ".parquet")  # files in which tools write predictions
 MOST_RESULTS = 20  # of a folder that are tried
@@ -126,6 +127,7 @@ def check_files(
     whole = _check_whole_folder(checkup, opened, inputs)
     if whole is not None:
         return whole
+    checkup = _check_all_images(checkup, inputs) or checkup
     folder = _split_folder(checkup, inputs)
     if folder is None:
         return checkup
@@ -168,6 +170,34 @@ def _check_whole_folder(checkup: Checkup, opened: OpenReferences, inputs: Inputs
     )
     findings = unexplained([symptom, *whole.findings])
     return replace(whole, findings=tuple(findings), refused=whole.refused or bool(unknown))
+
+
+def _check_all_images(checkup: Checkup, inputs: Inputs) -> Checkup | None:
+    """Examine the images that only the table of groups names, as well; None if no prediction is on
+    one of them.
+    """
+    n_unknown = sum(symptom.count for symptom in checkup.findings if symptom.code == UNKNOWN_IMAGE)
+    if not n_unknown or inputs.groups is None or inputs.options.all_images:
+        return None
+    try:
+        reading = {**inputs.reading, "all_images": True}
+        whole = _check_opened(*_open(replace(inputs, reading=reading)))
+    except CalipersError:
+        return None
+    rest = sum(symptom.count for symptom in whole.findings if symptom.code == UNKNOWN_IMAGE)
+    n_further = whole.cohort.n_images - checkup.cohort.n_images
+    if rest >= n_unknown:
+        return None
+    symptom = Symptom(
+        "images-in-groups",
+        "error",
+        fspath(inputs.groups),
+        "images that only this table names have predictions",
+        n_further,
+        whole.cohort.n_images,
+        "if they have no references, pass --all-images: they count as images without any",
+    )
+    return replace(whole, findings=tuple(unexplained([symptom, *whole.findings])), refused=True)
 
 
 def _split_folder(checkup: Checkup, inputs: Inputs) -> Path | None:

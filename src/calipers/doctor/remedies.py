@@ -54,6 +54,7 @@ DEFAULTS: Mapping[str, Any] = {
     "geometry": None,
     "place": None,
     "where": None,
+    "all_images": False,
     "lenient": False,
 }
 # Options that say something about the predictions only, or about the file that was rewritten.

@@ -41,6 +41,7 @@ from calipers.doctor.trial import (
     overlaps,
     share_met,
 )
+from calipers.io.assemble import FOLDER
 from calipers.io.reader import Key
 
 SPLIT_NAMES = ("train", "trainval", "val", "valid", "validation", "test", "testing", "training")
@@ -552,10 +553,6 @@ def other_splits(case: Case) -> Iterator[Symptom]:
     # Were it run on the others, it would speak on them as often as on its own.
     if (1.0 - (n_spoken + 0.5) / (n_own + 1.0)) ** n_others >= BY_CHANCE:
         return
-    hint = "give the references of this split only"
-    reading: dict[str, Any] = {}
-    if column:
-        hint, reading = "evaluate the images of this split", {"where": f"{column}={own_split}"}
     yield Symptom(
         OTHER_SPLITS,
         "warning",
@@ -564,16 +561,16 @@ def other_splits(case: Case) -> Iterator[Symptom]:
         "count as missed",
         n_others,
         n_own + n_others,
-        hint,
+        "evaluate the images of this split",
         few(predicted),
-        reading,
-        case.sample if column else None,
+        {"where": f"{column}={own_split}"},
+        case.sample,
     )
 
 
 def _splits(cohort: Cohort) -> tuple[str, NDArray[Any] | None]:
-    """Return the split of every image and the column that has it: "" for the first folder of the
-    name of an image.
+    """Return the split of every image and the column that has it: ``folder`` for the first folder
+    of the name of an image.
     """
     groups = {name.lower(): name for name in cohort.images.groups}
     for name in SPLIT_COLUMNS:
@@ -583,7 +580,7 @@ def _splits(cohort: Cohort) -> tuple[str, NDArray[Any] | None]:
             return column, np.array(list(texts))
     folders = [name.partition("/")[0] for name in cohort.images.ids]
     is_split = all(folder.lower() in SPLIT_NAMES for folder in folders)
-    return "", np.array(folders) if is_split and len(set(folders)) > 1 else None
+    return FOLDER, np.array(folders) if is_split and len(set(folders)) > 1 else None
 
 
 def fractions(case: Case) -> Iterator[Symptom]:

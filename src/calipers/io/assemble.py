@@ -59,6 +59,9 @@ RULE_ORDER = (
 )
 
 
+FOLDER = "folder"  # in place of a column: the first folder of the name of an image
+
+
 @dataclass(frozen=True)
 class Assembled:
     """A cohort, and the box format in which each file was read (for `explain`)."""
@@ -152,11 +155,15 @@ def _selected_images(images: ImageList | Images, where: str | None) -> Flags:
         return np.ones(len(images.ids), np.bool_)
     column, value = where.split("=", 1)
     name = spelled(column, images.groups)
-    if name not in images.groups:
+    if name in images.groups:
+        texts = list(map(str, images.groups[name].tolist()))
+    elif column == FOLDER:
+        texts = [image.rpartition("/")[0].partition("/")[0] for image in images.ids]
+    else:
         raise UsageError(
-            f"where: images have no column {column!r}; " + did_you_mean(column, images.groups)
+            f"where: images have no column {column!r}; "
+            + did_you_mean(column, [*images.groups, FOLDER])
         )
-    texts = list(map(str, images.groups[name].tolist()))
     is_selected = np.array(texts) == value
     if not is_selected.any():
         raise UsageError(

@@ -79,6 +79,7 @@ def read(
     geometry: PathName | None = None,
     place: str | None = None,
     where: str | None = None,
+    all_images: bool = False,
 ) -> Cohort:
     """Read references and the predictions of any number of models.
 
@@ -162,7 +163,11 @@ def read(
         error.
     where
         Evaluate only images with a value of a column, such as ``"split=test"``; references and
-        predictions on other images are left out. None: all images.
+        predictions on other images are left out. None: all images. Without a column ``folder`` that
+        is the first folder in the name of an image: ``"folder=val"``.
+    all_images
+        Whether images that only the table of groups names are evaluated, too: as images without
+        references, of formats that list only images with some.
 
     Raises
     ------
@@ -195,6 +200,7 @@ def read(
         geometry=geometry,
         place=place,
         where=where,
+        all_images=all_images,
     )
     return read_all(references, predictions, groups, options).cohort
 
@@ -321,6 +327,14 @@ def open_references(
     require_rule(file.readings, options.readers, input_file.file)
     images = fit_dimensions(file.images, file.part.delivery.boxes.shape[1] // 2)
     intake = None
+    if options.all_images:
+        if groups is None:
+            raise UsageError("all images of what? Give a table of images: --groups (groups=...)")
+        if file.readings is not None and options.readers not in (None, "any", "majority"):
+            raise UsageError(
+                "who read the images that only the table of groups names is not known: choose the "
+                "rule any or majority for several readers"
+            )
     if groups is not None:
         # Imported only with a table of groups: the readers of tables are slow to load.
         from calipers.io.tables.objects import add_groups

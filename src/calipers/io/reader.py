@@ -62,6 +62,7 @@ OF_BOTH = (
     "segment",
     "geometry",
     "where",
+    "all_images",
 )
 OF_REFERENCES = ("coco_ignore", "readers", "reader_overlap", "reference_pattern")
 OF_PREDICTIONS = ("score_scale", "scores", "pattern", "missing_volumes", "place")
@@ -101,6 +102,7 @@ class ReadOptions(TypedDict, total=False):
     geometry: str | PathLike[str] | None
     place: str | None
     where: str | None
+    all_images: bool
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ class Options:
     geometry: str | PathLike[str] | None = None  # images on whose grids segmentations lie
     place: str | None = None  # how predicted volumes on another grid are put on their references'
     where: str | None = None  # COLUMN=VALUE of the images that are evaluated; None: all
+    all_images: bool = False  # whether images that only the table of groups names count, too
     inspecting: bool = False  # nothing is evaluated: no loss is too large to be told
 
     def __post_init__(self) -> None:
@@ -142,6 +145,7 @@ class Options:
         _check_option("score_scale", self.score_scale, ("unit", "raw"))
         _check_option("masks", self.masks, MASK_CHOICES)
         flag("coco_ignore", self.coco_ignore)
+        flag("all_images", self.all_images)
         _check_option("outside", self.outside, OUTSIDE_CHOICES)
         _check_option("labels", self.labels, LABEL_MEANINGS)
         _check_option("missing_volumes", self.missing_volumes, MISSING_VOLUMES)

@@ -189,6 +189,17 @@ def _check_response(data: RegressionData) -> None:
     """Refuse a response that leaves nothing to estimate a variance from."""
     x, y = data.design.matrix, data.y
     rows, columns = x.shape
+    # First of all: whatever else is wrong, no term explains what does not vary.
+    if rows > 1 and float(np.ptp(y)) == 0.0:
+        name = data.formula.response
+        raise InputError(
+            "a response that varies",
+            rule="constant-response",
+            file=data.file,
+            field=name,
+            value=f"{y[0]:.6g} in all {rows} rows",
+            hint=f"every row has the same {name}: no term can explain it",
+        )
     # Fewer rows would leave nothing to estimate variances from.
     if rows < columns + 2:
         raise InputError(
@@ -205,7 +216,7 @@ def _check_response(data: RegressionData) -> None:
             rule="constant-response",
             file=data.file,
             field=data.formula.response,
-            hint="it is constant, or made of the other columns: there is nothing left to estimate",
+            hint="it is made of the other columns: there is nothing left to estimate",
         )
 
 

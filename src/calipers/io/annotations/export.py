@@ -23,13 +23,13 @@ from calipers.data.cohort import Cohort
 from calipers.data.objects import Objects, Predictions, References, from_corners
 from calipers.errors import InputError, UsageError
 from calipers.io.annotations.rows import without_suffix
+from calipers.io.annotations.yolo import SIZES_FILE
 from calipers.io.tables.table import cell, delimited
 from calipers.results.files import check_depth
 
 FOLDER_FORMATS = ("yolo", "voc")
 FORMATS_OF_BOXES = {"yolo": "cxcywh-normalised", "voc": "xyxy-inclusive"}
 LONGEST_PART = 200  # characters: with a suffix this is a name on every system
-SIZES_FILE = "images.csv"
 
 
 def folder_files(

@@ -7,7 +7,8 @@ the numbers tells what a line is: an odd one has no score, an even one has one.
 
 The names of the classes come from ``data.yaml`` or ``classes.txt`` in the folder or up to two
 folders above; sizes of images from the pictures, in the folder ``images`` beside ``labels`` or
-beside the text files, of which only headers are read, or else from a table of groups.
+beside the text files, of which only headers are read, or else from a table: ``images.csv`` in the
+folder or up to two folders above, as `calipers convert` writes it, or one of groups.
 
 `calipers.io.read` calls `YoloReader`.
 """
@@ -19,6 +20,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from calipers.errors import InputError
 from calipers.io.annotations.rows import (
@@ -50,6 +53,7 @@ LISTS = re.compile(r"(?:classes|predefined_classes|notes|(?:train|val|valid|test
 YAML_SUFFIXES = (".yaml", ".yml")
 # The files of names by their rank; other YAML files come last.
 NAME_FILES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "classes.names")
+SIZES_FILE = "images.csv"
 FORMAT = "cxcywh-normalised"
 CLASS = re.compile(r"\d{1,9}(?:\.0*)?", re.ASCII)
 MOST_CLASSES = 4096
@@ -289,11 +293,12 @@ class _Pictures(NamedTuple):
     """The pictures of a data set by the names of their images."""
 
     files: Mapping[str, tuple[str, str]]  # image -> path below its folder, real path
+    sizes: Mapping[str, tuple[float, float]]  # of images without a picture, from a table
 
     @classmethod
     def of(cls, folder: InputFolder, rows: AnnotationList) -> _Pictures:
         """Find the pictures in the folder, else in ``images`` where it lies in ``labels``."""
-        names = _picture_files(folder)
+        data_set, names = folder, _picture_files(folder)
         if not names:
             beside = _folder_beside(Path(folder.file))
             if beside is not None:
@@ -312,12 +317,12 @@ class _Pictures(NamedTuple):
                     value=[files[key][0], name],
                 )
             files[key] = (name, folder.files[name])
-        return cls(files)
+        return cls(files, {} if files else _table_of_sizes(data_set, rows))
 
     def image(self, key: str) -> AnnotatedImage:
         """Return an image with the size of its picture, if it has one."""
         if key not in self.files:
-            return AnnotatedImage(key)
+            return AnnotatedImage(key, *self.sizes.get(key, ()))
         from calipers.io.volumes.pictures import picture_size
 
         name, path = self.files[key]
@@ -335,6 +340,43 @@ def _folder_beside(folder: Path) -> Path | None:
     parts[at] = PICTURES
     beside = Path(*parts)
     return beside if beside.is_dir() else None
+
+
+def _table_of_sizes(folder: InputFolder, rows: AnnotationList) -> dict[str, tuple[float, float]]:
+    """Return the sizes of images from the table of the data set, if there is one with sizes."""
+    if SIZES_FILE in folder.files:
+        file = folder.open(SIZES_FILE)
+    else:
+        from calipers.io.source import open_source
+
+        above = [place / SIZES_FILE for place in list(Path(folder.file).resolve().parents)[:2]]
+        path = next((path for path in above if path.is_file()), None)
+        if path is None:
+            return {}
+        file = open_source(path)
+    from calipers.io.tables.columns import IMAGES, find_columns
+    from calipers.io.tables.delimited import read_delimited
+    from calipers.io.tables.table import numbers, texts
+
+    try:
+        table = read_delimited(file)
+        columns = find_columns(table, IMAGES)
+    except InputError:
+        # Any file may have this name; without sizes labels are read as well.
+        return {}
+    if "width" not in columns or "height" not in columns:
+        return {}
+    place = os.path.relpath(file.file, Path(folder.file).resolve())
+    rows.notes.append(f"sizes of images are those in {place}, sha256 {file.sha256[:16]}...")
+    sides = []
+    for name in ("width", "height"):
+        values, bad = numbers(table, columns[name])
+        for row in [*bad, *np.flatnonzero(values <= 0).tolist()]:
+            value = table.columns[columns[name]][row]
+            raise table.error(row, columns[name], "image-size", "a length above 0", str(value))
+        sides.append(values.tolist())
+    names = texts(table, columns["image"])
+    return {without_suffix(name): size for name, size in zip(names, zip(*sides))}
 
 
 def _label_files(folder: InputFolder) -> list[str]:
