@@ -551,8 +551,8 @@ def _with_images_of(images: ImageList, table: FileTable, column: str) -> ImageLi
     """Return the images with those that only a table names, behind the others."""
     if images.headers:
         raise UsageError("all_images is not for label volumes: an empty volume declares an image")
-    known = {*images.ids, *map(str, images.groups.get("file_name", np.zeros(0)).tolist())}
-    names = [name for name in dict.fromkeys(texts(table, column)) if name and name not in known]
+    own_names = {*images.ids, *map(str, images.groups.get("file_name", np.zeros(0)).tolist())}
+    names = [name for name in dict.fromkeys(texts(table, column)) if name and name not in own_names]
     keys: list[Key] = list(names)
     # Files of numbers mean numbers.
     if images.keys and all(isinstance(key, int) for key in images.keys):
