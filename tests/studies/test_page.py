@@ -97,3 +97,16 @@ def test_what_is_needed_to_reproduce_is_there() -> None:
     page = study_page(small_result(inputs=inputs), ["calipers", "study", "made", "-o", "a b"])
     assert "calipers study made -o &#x27;a b&#x27;" in page
     assert "ab" * 32 in page
+
+
+def test_settings_are_shown_whole() -> None:
+    settings = {
+        "monitors": ["a" * 90, "b" * 90, "c" * 90],
+        "training": {"seed": 3, "counts": {"usual": 400}, "quick": False},
+        "protocol": "[matching]\nthresholds = [0.5]\n",
+    }
+    page = study_page(replace(small_result(), settings=settings))
+    assert f"{'a' * 90}, {'b' * 90}, {'c' * 90}" in page
+    assert "training: counts: usual" in page
+    assert "{&#x27;" not in page
+    assert "<pre>[matching]\nthresholds = [0.5]\n</pre>" in page

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from calipers.errors import InputError, UsageError
 from calipers.studies import claim_rules as module
 from calipers.studies.claim_rules import ClaimRules
-from calipers.studies.framework import ClaimJudgement, Claims
+from calipers.studies.framework import STUDIES, ClaimJudgement, Claims, load_study
 from calipers.studies.open_choices import scan_configurations
+from studies.study_cases import small_result
 
 TEXT = """
 schema = "calipers.claims/1"
@@ -59,6 +62,33 @@ def test_a_claim_takes_its_words_and_its_rule_from_the_file(rules) -> None:
         Claims().judge("lowest")
 
 
+def test_limits_in_a_rule_become_numbers(monkeypatch) -> None:
+    named = TEXT.replace("The lowest of five.", "Apart by `similar` or minus `similar`.")
+    monkeypatch.setattr(module, "_content", lambda file: named.encode())
+    assert ClaimRules.load("made").statement("lowest").rule == "Apart by 0.1 or minus 0.1."
+    wrong = named.replace("minus `similar`", "`simlar`")
+    monkeypatch.setattr(module, "_content", lambda file: wrong.encode())
+    with pytest.raises(UsageError, match=r"the limit 'simlar'.*did you mean 'similar'"):
+        ClaimRules.load("made")
+
+
+def test_no_rule_of_a_study_leaves_its_limits_unsaid() -> None:
+    for name in STUDIES:
+        for statement in load_study(name).statements:
+            assert "`" not in statement.rule, f"{name}: {statement.name}"
+
+
+def test_a_question_of_our_own_is_counted_apart(monkeypatch) -> None:
+    own = TEXT.replace('rule = "', 'own = true\nrule = "')
+    monkeypatch.setattr(module, "_content", lambda file: own.encode())
+    claims: Claims[float] = Claims(rules=ClaimRules.load("made"))
+    claims.judge("lowest")(lambda run: ClaimJudgement(True, "1"))
+    (claim,) = claims.judge_all(0.0)
+    assert claim.basis == "own"
+    result = replace(small_result(), claims=(claim,))
+    assert result.summary() == "Of 1 further questions of this study 1 held."
+
+
 def test_a_file_of_rules_without_a_rule_is_refused(monkeypatch) -> None:
     broken = TEXT.replace('rule = "The lowest of five."', "")
     monkeypatch.setattr(module, "_content", lambda file: broken.encode())
@@ -81,5 +111,13 @@ def test_a_scan_gives_shares_in_all_and_by_choice() -> None:
     # Configurations that cannot tell do not count.
     assert scan.share("only soft").n_total == 4
     table = scan.table("table-scan", "t")
-    assert table.columns[3:] == ("objects 1", "objects 2", "objects 4", "soft False", "soft True")
-    assert table.rows[0] == ("AP falls", 4, 6, "0/2", "2/2", "2/2", "2/3", "2/3")
+    assert table.columns == ("choice", "value", "AP falls", "only soft")
+    assert [row[:3] for row in table.rows] == [
+        ("all", "", "4/6"),
+        ("objects", "1", "0/2"),
+        ("objects", "2", "2/2"),
+        ("objects", "4", "2/2"),
+        ("soft", "no", "2/3"),
+        ("soft", "yes", "2/3"),
+    ]
+    assert table.rows[3][3] == "0/0"

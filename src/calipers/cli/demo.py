@@ -474,8 +474,8 @@ def _print(result: StudyResult) -> None:
         head = f"{MARKS[claim.verdict]} {verdict}: {claim.text} ({claim.where})"
         for words, indent in ((head, "  "), (claim.evidence, "    "), (claim.note, "    ")):
             first = "" if words is head else indent
-            for line in textwrap.wrap(
-                one_line(words), wide, initial_indent=first, subsequent_indent=indent
-            ):
+            # Lines of the evidence are joined; `one_line` shows other control characters as signs.
+            text = one_line(words.replace("\n", " "))
+            for line in textwrap.wrap(text, wide, initial_indent=first, subsequent_indent=indent):
                 click.echo(line)
     click.echo(result.summary())

@@ -183,20 +183,25 @@ def _sheet_cell(cell: CellText, kind: Kind, *, is_first: bool, is_best: bool) ->
         words += '<span class=star title="best">&#9733;</span>'
         mark = " class=best"
     small = f"<small>{text(cell.beside)}</small>" if cell.beside else ""
+    return f"<td{mark}{_exact(cell)}>{words}{small}</td>"
+
+
+def _exact(cell: CellText) -> str:
+    """Return the numbers behind a cell, for sorting and for the CSV file that the page saves."""
     ends = ""
     if cell.low is not None and cell.high is not None:
         ends = f' data-low="{digits(cell.low)}" data-high="{digits(cell.high)}"'
     value = "" if cell.value is None else digits(cell.value)
-    return f'<td{mark} data-v="{value}"{ends}>{words}{small}</td>'
+    return f' data-v="{value}"{ends}'
 
 
 def _grid_cell(cell: CellText, kind: Kind) -> str:
     if cell.value is not None or (not cell.main and kind not in WORDS):
-        exact = ""
         # Sorting reads the number from the text, unless that says more than the number.
-        if kind in ("share", "p") and cell.value is not None:
-            exact = f' data-v="{digits(cell.value)}"'
-        return f'<td class="num"{exact}>{text(cell.main)}</td>'
+        says_more = kind in ("share", "p") or cell.has_interval
+        exact = _exact(cell) if says_more and cell.value is not None else ""
+        beside = f"<small>{text(cell.beside)}</small>" if cell.has_interval else ""
+        return f'<td class="num"{exact}>{text(cell.main)}{beside}</td>'
     mark = ' class="long"' if len(cell.main) > LONG_CELL else ""
     return f"<td{mark}>{text(cut(cell.main))}</td>"
 

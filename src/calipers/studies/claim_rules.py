@@ -18,7 +18,10 @@ anywhere else:
     [claim.max-is-least-stable]
     text = "Max pooling gives the lowest Spearman correlation in all data sets."
     where = "section V-E, table VII"
-    rule = "The mean of Max is the lowest of the five operators in every data set."
+    rule = "In every data set Max is the lowest of five, by more than `similar`."
+
+A name in backticks is that of a limit; `Statement.rule` has the number in its place. An entry with
+``own = true`` is a question of the study: it is judged like the others and counted apart.
 
 A study whose statements stand in Python names those files instead. Either way `rule_files` returns
 names, sizes and hashes, which go into the result and onto the page: who doubts that a rule was
@@ -28,6 +31,7 @@ there before the run compares the hash with the history of the file.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -51,6 +55,7 @@ class Statement:
     text: str
     where: str  # in the paper: "section 5, figure 4"
     rule: str = ""  # in words; empty if the judge alone says it
+    is_own: bool = False  # a question of the study, which the paper does not answer
 
 
 class RuleEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,6 +64,7 @@ class RuleEntry(Struct, frozen=True, forbid_unknown_fields=True):
     text: str
     where: str
     rule: str
+    own: bool = False  # not a sentence of the paper: counted apart
 
 
 class RuleDocument(Struct, frozen=True, forbid_unknown_fields=True):
@@ -93,7 +99,8 @@ class ClaimRules:
         document = structure(parse_toml(text, file), RuleDocument, file, schema=RULES_SCHEMA)
         statements = {}
         for name, entry in document.claim.items():
-            statements[name] = Statement(name, entry.text, entry.where, entry.rule)
+            rule = _with_numbers(entry.rule, document.limits, file)
+            statements[name] = Statement(name, entry.text, entry.where, rule, entry.own)
         return cls(file, document.provenance, document.limits, statements)
 
     def limit(self, name: str) -> float:
@@ -110,6 +117,19 @@ class ClaimRules:
             hint = did_you_mean(name, self.statements)
             raise UsageError(f"{self.file} has no claim {name!r}; {hint}")
         return self.statements[name]
+
+
+def _with_numbers(rule: str, limits: Mapping[str, float], file: str) -> str:
+    """Return a rule with the numbers of its limits, so that nobody has to look them up."""
+
+    def number(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in limits:
+            hint = did_you_mean(name, limits)
+            raise UsageError(f"{file}: a rule names the limit {name!r}, which is not there; {hint}")
+        return f"{limits[name]:g}"
+
+    return re.sub(r"`([^`]+)`", number, rule)
 
 
 def rule_files(files: Sequence[str]) -> tuple[Mapping[str, Any], ...]:

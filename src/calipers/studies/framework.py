@@ -14,7 +14,8 @@ words too; their claims modules are then the files of rules.) The study calls `C
 get all verdicts.
 
 A verdict says what it rests on (`BASES`): numbers of this run, numbers that the paper prints, or
-data made to show that something is possible. The headline counts the three apart. Where a paper
+data made to show that something is possible; questions of our own are marked too. The headline
+counts these apart. Where a paper
 leaves a choice open, `calipers.studies.open_choices` gives the share of configurations in which a
 sentence holds, and the claim carries that share.
 """
@@ -38,15 +39,18 @@ from calipers.studies.claim_rules import ClaimRules, Statement, rule_files
 from calipers.studies.open_choices import ScanShare
 
 VERDICTS = ("held", "held in part", "did not hold", "not tested")
-Basis = Literal["run", "printed", "made"]
+Basis = Literal["run", "printed", "made", "own"]
 # What a verdict rests on. "run": numbers of this run, measured on data or on trained networks, or
 # exact consequences of definitions. "printed": the numbers of the paper alone, so the verdict says
 # whether its sentences follow from its tables. "made": data made by Calipers in which the statement
-# could come true, so the verdict says that something can happen, not that it does.
+# could come true, so the verdict says that something can happen, not that it does. "own": the
+# statement is a question of the study that the paper suggests and does not answer; its verdict
+# rests on the run, but it is no success or failure of the paper.
 BASES: Mapping[Basis, str] = {
     "run": "in this run",
     "printed": "by the paper's own printed numbers only",
     "made": "shown possible on made data",
+    "own": "a question of this study, not a sentence of the paper",
 }
 Progress = Callable[[str, int, int], None]  # description, steps finished, steps in total
 
@@ -368,6 +372,7 @@ def _counts_text(basis: Basis, counts: Mapping[str, int], total: int) -> str:
         "run": f"in this run {n_held} of {total} claims held",
         "printed": f"{n_held} of {total} agree with the paper's own printed numbers only",
         "made": f"{n_held} of {total} were shown possible on made data",
+        "own": f"of {total} further questions of this study {n_held} held",
     }
     parts = [words[basis]]
     if in_part:
@@ -515,7 +520,7 @@ def _claim(source: Statement, judgement: ClaimJudgement, basis: Basis) -> Claim:
         judgement.evidence,
         judgement.note,
         judgement.is_tested,
-        judgement.basis or basis,
+        "own" if source.is_own else judgement.basis or basis,
         source.rule,
         judgement.share,
     )

@@ -89,24 +89,24 @@ class Scan:
         return ScanShare(n_held, n_total)
 
     def table(self, name: str, title: str) -> Table:
-        """Return a row per sentence: the share in all, and for every value of every choice."""
-        columns = ["sentence", "holds in", "of"]
-        parts = []
+        """Return a column per sentence: the share in all, then by the value of every choice."""
+        rows: list[tuple[Cell, ...]] = [("all", "", *self._shares({}))]
         for choice, values in self.choices.items():
             # A choice with one value would repeat the total.
             if len(values) > 1:
-                parts += [(choice, value) for value in values]
-        columns += [f"{choice} {_value_text(value)}" for choice, value in parts]
-        rows = []
-        for sentence in self.sentences:
-            total = self.share(sentence)
-            row: list[Cell] = [sentence, total.n_held, total.n_total]
-            for choice, value in parts:
-                part = self.share(sentence, **{choice: value})
-                row.append(f"{part.n_held}/{part.n_total}")
-            rows.append(tuple(row))
-        note = f"{len(self.configurations)} configurations, counted alike."
-        return Table(tuple(columns), tuple(rows), title=title, name=name, notes=(note,))
+                for value in values:
+                    rows.append((choice, _value_text(value), *self._shares({choice: value})))
+        note = (
+            f"{len(self.configurations)} configurations, counted alike: in how many of those that "
+            "can tell a sentence holds."
+        )
+        columns = ("choice", "value", *self.sentences)
+        return Table(columns, tuple(rows), title=title, name=name, notes=(note,))
+
+    def _shares(self, where: Mapping[str, Any]) -> list[Cell]:
+        """Return the share of every sentence in some configurations, as text."""
+        parts = [self.share(sentence, **where) for sentence in self.sentences]
+        return [f"{part.n_held}/{part.n_total}" for part in parts]
 
 
 def scan_configurations(
@@ -137,4 +137,6 @@ def scan_configurations(
 
 
 def _value_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)

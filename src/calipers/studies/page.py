@@ -22,7 +22,14 @@ from typing import Any
 from calipers.kernels.route import native
 from calipers.results.files import check_folder, environment, staged_folder, write_atomically
 from calipers.show.figures import Figure, Overlay
-from calipers.show.html import answer_page, details, paragraph, table_block, text
+from calipers.show.html import (
+    LONGEST_CELL,
+    answer_page,
+    details,
+    paragraph,
+    table_block,
+    text,
+)
 from calipers.show.svg.draw import svg
 from calipers.show.table import Cell, Table
 from calipers.studies.framework import BASES, VERDICTS, Claim, StudyFigure, StudyResult
@@ -173,7 +180,8 @@ def _claim(claim: Claim) -> str:
     return (
         f'<tr class="{MARKS[claim.verdict]}" id="claim-{claim.name}">'
         f'<th scope="row" class="claim">{text(claim.text)}<small>{text(claim.where)}</small></th>'
-        f'<td class="said">{verdict}</td><td>{text(claim.evidence)}{note}</td></tr>'
+        f'<td class="said">{verdict}</td>'
+        f'<td><span class="evidence">{text(claim.evidence)}</span>{note}</td></tr>'
     )
 
 
@@ -223,18 +231,42 @@ def _methods(result: StudyResult) -> str:
     citations = "".join(
         f"<li>{text(entry)}</li>" for entry in (result.citation, *result.references)
     )
-    rows = tuple((name, _setting_text(value)) for name, value in result.settings.items())
-    table = Table(
-        ("setting", "value"), rows, title="All settings of the run", name="table-settings"
-    )
-    settings = details("Settings", table_block(table))
-    markup = [*paragraphs, f'<ol class="citations">{citations}</ol>', settings]
+    markup = [*paragraphs, f'<ol class="citations">{citations}</ol>', _settings(result.settings)]
     return "\n".join(markup)
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    """Return all settings, whole: long ones below the table, because its cells are cut."""
+    rows: list[tuple[Cell, ...]] = []
+    long = []
+    for name, words in _setting_texts(settings):
+        if len(words) <= LONGEST_CELL and "\n" not in words:
+            rows.append((name, words))
+        elif "\n" in words:
+            long.append(f"{paragraph(f'{name}:', 'note')}<pre>{text(words)}</pre>")
+        else:
+            long.append(paragraph(f"{name}: {words}", "note"))
+    title = "All settings of the run"
+    table = Table(("setting", "value"), tuple(rows), title=title, name="table-settings")
+    return details("Settings", "\n".join([table_block(table), *long]))
+
+
+def _setting_texts(settings: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:
+    """Return names and values; those of a group of settings have its name before theirs."""
+    entries = []
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            entries += _setting_texts(value, f"{before}{name}: ")
+        else:
+            entries.append((f"{before}{name}", _setting_text(value)))
+    return entries
 
 
 def _setting_text(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(_setting_text, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

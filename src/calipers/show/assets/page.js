@@ -121,7 +121,8 @@
       const part = paged ? this.shown.slice(this.at, this.at + PAGE) : this.shown;
       this.body.replaceChildren(...part.map((row) => row.node()));
       const n = this.shown.length;
-      const of = n === this.rows.length ? n + " rows" : n + " of " + this.rows.length + " rows";
+      const all = this.rows.length + (this.rows.length === 1 ? " row" : " rows");
+      const of = n === this.rows.length ? all : n + " of " + all;
       this.count.textContent = paged && n ? `${this.at + 1} to ${Math.min(this.at + PAGE, n)} of ${of}` : of;
       this.bar.classList.toggle("partial", part.length < this.rows.length); // paper says so too
       if (this.back) {

@@ -150,7 +150,9 @@ def looks(run: AnomalyRun) -> StudyFigure:
         "missed ones; dashed orange: false alarms; green: positive voxels. All objects are discs "
         "(spheres in 3D) whose centres are centres of voxels."
     )
-    return StudyFigure("figure-1", "Five errors, one at a time", caption, tuple(panels), rows=(5,))
+    return StudyFigure(
+        "figure-1", "Five errors, one at a time", caption, tuple(panels), rows=(3, 2)
+    )
 
 
 def score_figure(run: AnomalyRun) -> StudyFigure:

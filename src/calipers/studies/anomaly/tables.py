@@ -15,14 +15,14 @@ from calipers.studies.anomaly.controlled import (
     closed_form,
 )
 from calipers.studies.anomaly.experiments import AnomalyRun, agreement
-from calipers.studies.anomaly.measures import GRADED, METRICS
+from calipers.studies.anomaly.measures import FAMILIES, GRADED, METRICS
 from calipers.studies.framework import counterparts_table
 
 
 def study_tables(run: AnomalyRun) -> tuple[Table, ...]:
     """Return all tables."""
     return (
-        _values(run),
+        *_values(run),
         _orders(run),
         _algorithms(run),
         _normal_volumes(run),
@@ -56,24 +56,37 @@ def _scans(run: AnomalyRun) -> list[Table]:
     return tables
 
 
-def _values(run: AnomalyRun) -> Table:
-    rows: list[tuple[Cell, ...]] = []
+def _values(run: AnomalyRun) -> list[Table]:
+    """Return table 1 in three parts, because sixteen metrics are too many for one."""
+    tables = []
+    words = []
     for bench in run.benchmarks:
-        for view in VIEWS:
-            for name in bench.algorithms:
-                cells = [_value_cell(bench, view, name, metric) for metric in METRICS]
-                rows.append((bench.name, name, view, *cells))
+        words.append(
+            f"{bench.name}: {bench.counts.test} volumes, {bench.slices} slices, "
+            f"{bench.slices_seen} of them with an object"
+        )
     note = (
-        "As volumes, with 95 % intervals over volumes; every slice as a sample; only slices that "
-        "hold a part of an object."
+        f"{'; '.join(words)}. As volumes, with 95 % intervals over volumes; every slice as a "
+        "sample; only slices that hold a part of an object. Values by slices have no intervals, "
+        "because slices of one volume are not independent."
     )
-    return Table(
-        ("setting", "algorithm", "seen as", *METRICS),
-        tuple(rows),
-        name="table-1",
-        title="Metric by algorithm",
-        notes=(note,),
-    )
+    for k, (family, metrics) in enumerate(FAMILIES.items()):
+        rows: list[tuple[Cell, ...]] = []
+        for bench in run.benchmarks:
+            for view in VIEWS:
+                for name in bench.algorithms:
+                    cells = [_value_cell(bench, view, name, metric) for metric in metrics]
+                    rows.append((bench.name, name, view, *cells))
+        tables.append(
+            Table(
+                ("setting", "algorithm", "seen as", *metrics),
+                tuple(rows),
+                name="table-1" + ("", "-ranked", "-regions")[k],
+                title=f"Metric by algorithm: {family}",
+                notes=(note,),
+            )
+        )
+    return tables
 
 
 def _value_cell(bench: Benchmark, view: str, algorithm: str, metric: str) -> Cell:
@@ -131,17 +144,20 @@ def _normal_volumes(run: AnomalyRun) -> Table:
     for bench in run.benchmarks:
         for name in bench.algorithms:
             strict, graded = (bench.views[VOLUMES][name][m] for m in ("softIoU", GRADED))
+            cells = [_value_cell(bench, VOLUMES, name, metric) for metric in ("softIoU", GRADED)]
             on_slices = bench.views[SEEN][name]["softIoU"]
-            rows.append((bench.name, name, strict, graded, graded - strict, on_slices))
+            rows.append((bench.name, name, *cells, graded - strict, on_slices))
     n = run.benchmarks[0].counts.test
     note = (
         f"{n - (n + 1) // 2} of {n} volumes of every setting have no object. By softIoU such a "
         "volume counts nearly 0 unless its map is exactly 0; by softIoU/graded it is scored "
-        "against the mean volume of an object. The difference is what normal volumes contribute."
+        "against the mean volume of an object. The difference is what normal volumes contribute. "
+        "95 % intervals over volumes."
     )
     return Table(
         ("setting", "algorithm", "softIoU", GRADED, "difference", "softIoU, slices with an object"),
         tuple(rows),
+        kinds=("name", "text", "value", "value", "signed", "value"),
         name="table-4",
         title="What volumes without objects do to the soft IoU",
         notes=(note,),
