@@ -13,11 +13,14 @@ import numpy as np
 import pytest
 
 from calipers.errors import InputError, UsageError
+from calipers.results.estimate import Estimate
 from calipers.show.figures import style
 from calipers.show.svg.draw import svg
+from calipers.show.table import Amount
 from calipers.studies.framework import STUDIES, StudyOptions, StudyResult, load_study, run_study
 from calipers.studies.page import study_page
-from calipers.studies.stability import claims_networks, study, tables
+from calipers.studies.stability import claims_maps, claims_networks, study, tables
+from calipers.studies.stability.claims_maps import LocatedBags
 from calipers.studies.stability.data import MAX, NOR, RULES, XRAY, read_maps
 from calipers.studies.stability.experiments import (
     Network,
@@ -68,6 +71,7 @@ VERDICTS = {
     "most-stable-operators": "held in part",
     "nor-stable-everywhere": "held in part",
     "max-lowest-spearman": "held",
+    "no-best-operator": "held in part",
     "mean-like-lse-small": "held in part",
     "lse-one-unlike-max": "held",
     "bag-auc-invariant-dice-not": "held in part",
@@ -133,6 +137,62 @@ def test_verdicts_follow_the_networks_and_the_printed_table_stands_beside(runs_:
     evidence = runs_.result.claim("max-lowest-spearman").evidence
     assert "In this run: digits" in evidence
     assert "the printed table VII agrees" in evidence
+
+
+def located(apj: list[float], worst: list[float]) -> LocatedBags:
+    return LocatedBags(np.array(apj), np.array(worst), np.full(len(apj), 0.1))
+
+
+STEADY = located([0.8, 0.9, 0.1, 0.2], [0.8, 0.9, 0.1, 0.2])
+SHAKY = located([0.1, 0.2, 0.8, 0.9], [0.8, 0.9, 0.1, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("settings", "verdict"),
+    [
+        ({"one": STEADY}, "held"),
+        ({"one": STEADY, "two": located([0.8, 0.3, 0.9], [0.8, 0.9, 0.1])}, "did not hold"),
+        # Many well localized bags, one of which is unstable, in a setting where stability says
+        # nothing about the others.
+        ({"one": located([0.1, *[0.9] * 30], [0.8, *[0.8] * 29, 0.1])}, "held in part"),
+        ({"one": SHAKY}, "did not hold"),
+        ({"one": located([0.1, 0.2], [0.1, 0.2])}, "not tested"),
+        ({}, "not tested"),
+    ],
+)
+def test_stability_as_a_prerequisite_can_fail(
+    runs_: Run, monkeypatch, settings: dict[str, LocatedBags], verdict: str
+) -> None:
+    monkeypatch.setattr(claims_maps, "located_bags", lambda run: settings)
+    claims = claims_maps.DISCUSSION.judge_all(runs_.found)
+    assert {one.name: one for one in claims}["stability-is-a-prerequisite"].verdict == verdict
+
+
+def test_the_bound_of_arithmetic_holds_on_every_bag(runs_: Run) -> None:
+    bags = claims_maps.located_bags(runs_.found)
+    assert len(bags) == 6
+    for own in bags.values():
+        assert np.nanmin(own.spare) > -1e-12
+
+
+def test_an_operator_that_is_first_everywhere_is_seen(runs_: Run) -> None:
+    rows = {}
+    for key in runs_.found.networks.rows:
+        value = 0.9 if key[1] == NOR else 0.1 if key[1] == MAX else 0.5
+        rows[key] = Network(value, value, 0.9, 0.5)
+    changed = replace(runs_.found)
+    changed.__dict__["networks"] = NetworkTable(rows, "In this run")
+    claims = {one.name: one for one in claims_networks.OPERATORS.judge_all(changed)}
+    assert claims["no-best-operator"].verdict == "did not hold"
+
+
+def test_tables_with_networks_have_spreads_or_intervals(runs_: Run) -> None:
+    by_name = {table.name: table for table in runs_.result.appendix}
+    for name in ("table-5", "table-6", "table-7", "table-7-performance"):
+        own = [row for row in by_name[name].rows if row[0] == "this run"]
+        assert own, name
+        for row in own:
+            assert any(isinstance(cell, Amount | Estimate) for cell in row), (name, row)
 
 
 def test_verdicts_say_what_they_rest_on_and_by_which_rule(runs_: Run) -> None:
@@ -201,7 +261,7 @@ def test_printed_numbers_stand_beside_ours(runs_: Run) -> None:
     ours, paper = rows[0], rows[-15]
     assert (paper["source"], paper["data set"], paper["APJ"]) == ("printed", XRAY, 0.42)
     assert ours["source"] == "this run"
-    assert ours["APJ low"] < ours["APJ"] < ours["APJ high"]
+    assert ours["APJ"].low < ours["APJ"].value < ours["APJ"].high
     misprints = next(table for table in runs_.result.appendix if table.name == "table-misprints")
     assert misprints.rows[0][1:3] == ("row total 55", "45")
 

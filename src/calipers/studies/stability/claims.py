@@ -180,8 +180,8 @@ def _(run: StabilityRun) -> ClaimJudgement:
     worst = run.counting.move_effect("APJ", TURNED)
     return ClaimJudgement(
         joint_verdict(flags),
-        f"{'; '.join(words)}. The largest fall, {worst.worst:.2f}, is from (n00, n01, n10, n11) = "
-        f"{worst.example}.",
+        f"Moves: {'; '.join(words)}. The largest fall, {worst.worst:.2f}, is from (n00, n01, n10, "
+        f"n11) = {worst.example}.",
         "The proof differentiates with all other cells fixed, so N grows with n11: then the claim "
         "holds. It also holds at fixed N when a dispute is settled. Turned from negative to "
         "positive agreement at fixed N, APJ, HAPJ and AJ fall as often as they rise: exactly if "

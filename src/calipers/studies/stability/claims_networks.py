@@ -12,6 +12,7 @@ function judges one statement by a `StabilityRun`; `study` joins them in the ord
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -76,8 +77,10 @@ def _beside_printed(
     @claims.judge(name)
     def by_run(run: StabilityRun) -> ClaimJudgement:
         ours, printed = judge(run.networks), judge(printed_networks())
-        words = f" By the same rule the printed table VII {_verdict_text(printed)}: "
-        evidence = ours.evidence + words + printed.evidence
+        words = f"\nBy the same rule the printed table VII {_verdict_text(printed)}: "
+        # The sentence has named the table.
+        numbers = printed.evidence.removeprefix(printed_networks().text).lstrip(":, ")
+        evidence = ours.evidence + words + numbers
         return ClaimJudgement(ours.outcome, evidence, ours.note, ours.is_tested, share=ours.share)
 
     return by_run
@@ -226,6 +229,27 @@ def _(table: NetworkTable) -> ClaimJudgement:
         return _untested(f"no setting has the operator {MAX} and another one")
     return ClaimJudgement(
         joint_verdict(flags), f"{table.text}: {', '.join(words)}.", share=_by_setting(flags)
+    )
+
+
+@on_networks(OPERATORS, "no-best-operator")
+def _(table: NetworkTable) -> ClaimJudgement:
+    flags, words = [], []
+    for name, score in SCORES:
+        firsts, lasts = [], []
+        for setting in table.settings:
+            column = table.column(name, setting)
+            if len(column) > 1:
+                firsts.append(_names(column, max(column.values())))
+                lasts.append(_names(column, min(column.values())))
+        if len(firsts) < 2:
+            return _untested("fewer than two settings have several operators")
+        for end, names in (("first", firsts), ("last", lasts)):
+            flags.append(len(set(names)) > 1)
+            counts = Counter(names).most_common()
+            words.append(f"{end} by {score} {', '.join(f'{one} in {n}' for one, n in counts)}")
+    return ClaimJudgement(
+        joint_verdict(flags), f"{table.text}, of {len(firsts)} settings: {'; '.join(words)}."
     )
 
 

@@ -111,7 +111,7 @@ def _grid(title: str, values: Any, mark: str, kinds: Any = None) -> HeatMap:
         words.append(tuple(texts))
     names = tuple(str(k + 1) for k in range(len(words)))
     columns = tuple(str(k + 1) for k in range(len(words[0])))
-    x, y = Axis("column", names=columns), Axis("row", names=names)
+    x, y = Axis("x", names=columns), Axis("y", names=names)
     return HeatMap(
         title, x, y, np.asarray(values, np.float64), "value", 0.0, 1.0, words=tuple(words)
     )

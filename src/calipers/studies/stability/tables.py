@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from calipers.agreement.raters import agreement_scores
-from calipers.show.table import Cell, Table
+from calipers.show.table import Amount, Cell, Kind, Table, same_kind
 from calipers.stability.result import StabilityResult
 from calipers.studies.framework import counterparts_table
 from calipers.studies.stability.data import (
@@ -227,17 +227,15 @@ def _performance(run: StabilityRun) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for setting in run.settings:
         key = run.first_key(setting)
-        cells: list[Cell] = [OURS, setting, key[1], *_area(run, key)]
+        cells: list[Cell] = [OURS, setting, key[1], _area(run, key)]
         for name in ("DICE", "accuracy"):
-            cells += _models(run.cells[key], name)
+            cells.append(_models(run.cells[key], name))
         rows.append(tuple(cells))
     paper = {**TABLE_V, f"{XRAY} (effusion)": TABLE_V_EFFUSION}
     for data, values in paper.items():
-        cells = [PRINTED, data, NOR]
-        for pair in values:
-            cells += map(_cell, pair)
+        cells = [PRINTED, data, NOR, *(_mean_cell(*pair) for pair in values)]
         rows.append(tuple(cells))
-    columns = ("source", "data set", "operator", *_with_sd(("AUC", "DICE", "accuracy")))
+    columns = ("source", "data set", "operator", "AUC", "DICE", "accuracy")
     note = (
         "Mean and standard deviation (ddof 0) over five models on subsets of 95 %, all tested on "
         "the same bags; printed: over five folds, which would take five times as many networks. "
@@ -247,24 +245,21 @@ def _performance(run: StabilityRun) -> Table:
     return Table(columns, tuple(rows), name="table-5", title="Table V: performance", notes=(note,))
 
 
-def _with_sd(measures: Sequence[str]) -> tuple[str, ...]:
-    """Return the headings of mean and standard deviation of measures."""
-    headings: list[str] = []
-    for name in measures:
-        headings += [name, f"{name} SD"]
-    return tuple(headings)
+def _mean_cell(mean: float, sd: float) -> Cell:
+    """Return a mean with its standard deviation; nothing where the paper has a dash."""
+    return None if math.isnan(mean) else Amount(mean, spread=sd)
 
 
-def _area(run: StabilityRun, key: Key) -> tuple[Cell, Cell]:
+def _area(run: StabilityRun, key: Key) -> Cell:
     if key not in run.areas:
-        return None, None
-    return float(run.areas[key].mean()), float(run.areas[key].std())
+        return None
+    return _mean_cell(float(run.areas[key].mean()), float(run.areas[key].std()))
 
 
-def _models(cell: StabilityResult, name: str) -> tuple[Cell, Cell]:
+def _models(cell: StabilityResult, name: str) -> Cell:
     if not cell.localized.has(name):
-        return None, None
-    return cell.localized.mean(name), cell.localized.sd(name)
+        return None
+    return _mean_cell(cell.localized.mean(name), cell.localized.sd(name))
 
 
 def _cell(value: float) -> Cell:
@@ -283,16 +278,13 @@ def _annotated(run: StabilityRun) -> Table:
         cells: list[Cell] = [OURS, setting, key[1], len(places)]
         values_of = [cell.per_bag(name)[places] for name in ("APJ", "Spearman")]
         values_of.append(cell.localized.per_bag("DICE")[0])
-        for values in values_of:
-            cells += map(_cell, mean_and_sd(values))
+        cells += [_mean_cell(*mean_and_sd(values)) for values in values_of]
         rows.append(tuple(cells))
     for data, summary in TABLE_VI.items():
         cells = [PRINTED, data, NOR, summary.bags]
-        for pair in summary.scores:
-            cells += map(_cell, pair)
+        cells += [_mean_cell(*pair) for pair in summary.scores]
         rows.append(tuple(cells))
-    headings: tuple[str, ...] = ("source", "data set", "operator", "bags")
-    headings += _with_sd(("APJ", "Spearman", "DICE"))
+    headings = ("source", "data set", "operator", "bags", "APJ", "Spearman", "DICE")
     note = (
         "Mean and standard deviation (ddof 0) over annotated positive bags; DICE of a bag is the "
         "mean over models."
@@ -312,18 +304,13 @@ def _operators(run: StabilityRun) -> Table:
     for key, cell in run.cells.items():
         cells: list[Cell] = [OURS, *key, cell.n_used, cell.undefined("APJ").pairs]
         for name in ("APJ", "Spearman"):
-            estimate = cell[name]
-            cells += map(_cell, (estimate.value, estimate.low, estimate.high, cell.sd(name)))
+            cells += [cell[name], _cell(cell.sd(name))]
         rows.append(tuple(cells))
     for key, row in TABLE_VII.items():
-        cells = [PRINTED, *key, None, None]
-        for mean, sd in (row.apj, row.spearman):
-            cells += [mean, None, None, sd]
-        rows.append(tuple(cells))
-    columns: tuple[str, ...] = (
-        *("source", "data set", "operator", "positive bags", "APJ pairs undefined"),
-        *("APJ", "APJ low", "APJ high", "APJ SD"),
-        *("Spearman", "Spearman low", "Spearman high", "Spearman SD"),
+        rows.append((PRINTED, *key, None, None, *row.apj, *row.spearman))
+    columns = (
+        *("source", "data set", "operator", "positive bags", "pairs without APJ"),
+        *("APJ", "SD of APJ", "Spearman", "SD of Spearman"),
     )
     note = (
         "Mean over positive bags, 95 % interval by resampling bags, standard deviation over bags "
@@ -333,6 +320,7 @@ def _operators(run: StabilityRun) -> Table:
     return Table(
         columns,
         tuple(rows),
+        kinds=("name", "text", "text", "count", "count", *same_kind("value", 4)),
         name="table-7",
         title="Table VII: stability by pooling operator",
         notes=tuple(notes),
@@ -351,19 +339,24 @@ def _split(run: StabilityRun) -> Table:
     """Return the second half of table VII: performance, with the printed columns of one split."""
     rows: list[tuple[Cell, ...]] = []
     for key, cell in run.cells.items():
-        rows.append((OURS, *key, *_area(run, key), *_models(cell, "DICE"), None, None))
+        rows.append((OURS, *key, _area(run, key), _models(cell, "DICE"), None, None))
     for key, row in TABLE_VII.items():
-        means = [_cell(value) for value in (*row.auc, *row.dice)]
+        means = [_mean_cell(*row.auc), _mean_cell(*row.dice)]
         rows.append((PRINTED, *key, *means, row.split_auc, _cell(row.split_dice)))
-    columns = ("source", "data set", "operator", *_with_sd(("AUC", "DICE")))
-    columns += ("split AUC", "split DICE")
+    columns = ("source", "data set", "operator", "AUC", "DICE", "split AUC", "split DICE")
     note = (
         "Ours: mean and standard deviation (ddof 0) over five models, all tested on the bags on "
         "which stability was measured, so that there is no other split. Printed: over five folds; "
         "split: the fold of the stability."
     )
-    title = "Table VII: performance by pooling operator"
-    return Table(columns, tuple(rows), name="table-7-performance", title=title, notes=(note,))
+    return Table(
+        columns,
+        tuple(rows),
+        kinds=("name", "text", "text", *same_kind("value", 4)),
+        name="table-7-performance",
+        title="Table VII: performance by pooling operator",
+        notes=(note,),
+    )
 
 
 def _supervision(run: StabilityRun) -> Table | None:
@@ -381,15 +374,19 @@ def _supervision(run: StabilityRun) -> Table | None:
     if not rows:
         return None
     columns: list[str] = ["data set", "operator"]
+    kinds: list[Kind] = ["name", "text"]
     for name in ("APJ", "Spearman", "AUC", "DICE"):
         columns += [name, f"{name}, known", f"{name} change"]
+        kinds += ["value", "value", "signed"]
     note = (
         f"Known: the instances of {SHARES[KNOWN]:.0%} of the positive training bags are known, and "
-        "count five times in the loss (section IV of the paper and Li et al.)."
+        "count five times in the loss (section IV of the paper and Li et al.). Means over bags "
+        "and models; table VII has the intervals."
     )
     return Table(
         tuple(columns),
         tuple(rows),
+        kinds=tuple(kinds),
         name="table-7-known",
         title="What known instances change",
         notes=(note,),
