@@ -12,8 +12,9 @@ from calipers.studies.claim_rules import ClaimRules
 from calipers.studies.framework import load_study
 from calipers.studies.polyps import printed
 from calipers.studies.polyps.claims import CLAIMS, f_bounds, graded, rises, trend
-from calipers.studies.polyps.experiments import PolypRun
-from calipers.studies.polyps.people import LidcNumbers, PeopleNumbers
+from calipers.studies.polyps.experiments import FIVE, POINTS, PolypRun
+from calipers.studies.polyps.people import CRITERIA as SIIM_CRITERIA
+from calipers.studies.polyps.people import LidcNumbers, PeopleNumbers, ShapeCounts, SiimNumbers
 from studies.polyps.polyp_cases import even, run_of, uneven, verdicts
 
 # claim -> verdict for errors that depend on centre, size and type, and for errors that do not
@@ -86,18 +87,79 @@ def test_centres_that_differ_more_than_equal_models(both) -> None:
     assert both[0]["centres-differ-more-than-methods"] == "held"
 
 
-def test_sensitivity_gains_least_where_there_are_few_false_boxes(uneven_run: PolypRun) -> None:
-    claim = next(
-        one for one in CLAIMS.judge_all(uneven_run) if one.name == "sensitivity-gains-most"
-    )
-    assert claim.verdict == "did not hold"
+def with_numbers(run: PolypRun, gains: dict[str, float], lower: dict[str, int]) -> PolypRun:
+    """The run with made gains from box IoU 0.5 to points, and with box IoU below the points at so
+    many of its thresholds.
+    """
+    criteria, curves = {}, {}
+    for metric, gain in gains.items():
+        for criterion in ("box-iou", *POINTS):
+            value = 0.5 if criterion == "box-iou" else 0.5 + gain
+            criteria[criterion, metric] = replace(
+                run.criteria["main"]["box-iou", "AP"], value=value
+            )
+        curve = np.full(len(run.thresholds), 0.99)
+        curve[: lower[metric]] = 0.0
+        curves[metric] = curve
+    return replace(run, criteria={**run.criteria, "main": criteria}, box_curve=curves)
+
+
+ALIKE = dict.fromkeys(FIVE, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("gain", "thresholds", "verdict"),
+    [
+        (0.2, 5, "held"),
+        (0.2, 2, "held in part"),
+        (0.01, 5, "held in part"),
+        (0.01, 2, "did not hold"),
+    ],
+)
+def test_sensitivity_gains_most_in_two_readings(
+    uneven_run: PolypRun, gain: float, thresholds: int, verdict: str
+) -> None:
+    lower = {**dict.fromkeys(FIVE, 4), "sensitivity": thresholds}
+    run = with_numbers(uneven_run, {**ALIKE, "sensitivity": gain}, lower)
+    assert verdicts(run)["sensitivity-gains-most"] == verdict
+
+
+def test_the_scan_of_sensitivity_is_about_twelve_configurations(uneven_run: PolypRun) -> None:
+    claims = {claim.name: claim for claim in CLAIMS.judge_all(uneven_run)}
+    claim = claims["sensitivity-gains-most"]
     assert claim.share is not None
     assert claim.share.n_total == 12
+    n = int((uneven_run.data.cohort.models["main"].score >= uneven_run.cuts["main"]).sum())
+    assert f"(here {n} and 378)" in claim.note
+
+
+@pytest.mark.parametrize(
+    ("lower", "verdict"),
+    [
+        (dict.fromkeys(FIVE, 4), "held"),
+        ({**dict.fromkeys(FIVE, 4), "AP": 3}, "held in part"),
+        (dict.fromkeys(FIVE, 3), "did not hold"),
+    ],
+)
+def test_points_above_most_of_seven_thresholds(
+    uneven_run: PolypRun, lower: dict[str, int], verdict: str
+) -> None:
+    assert len(uneven_run.thresholds) == 7
+    run = with_numbers(uneven_run, ALIKE, lower)
+    assert verdicts(run)["points-above-most-thresholds"] == verdict
+
+
+def test_the_box_curve_is_that_of_the_criteria_at_one_half(uneven_run: PolypRun) -> None:
+    k = uneven_run.thresholds.index(0.5)
+    for metric in FIVE:
+        expected = uneven_run.criteria["main"]["box-iou", metric].value
+        assert uneven_run.box_curve[metric][k] == pytest.approx(expected, abs=1e-12)
 
 
 def test_point_ap_is_compared_with_the_low_range(uneven_run: PolypRun, even_run: PolypRun) -> None:
     for run in (uneven_run, even_run):
-        apart = run.criteria["main"]["point-in-mask", "AP"] - run.ranges["main"]["0.05:0.5"]
+        point = run.criteria["main"]["point-in-mask", "AP"].value
+        apart = point - run.ranges["main"]["0.05:0.5"]
         expected = "held" if abs(apart) <= 0.05 else "did not hold"
         assert verdicts(run)["point-ap-like-low-range"] == expected
 
@@ -108,6 +170,29 @@ def test_non_convex_polyps_lose_more_centres(uneven_run: PolypRun) -> None:
     assert odd.share > others.share
     expected = "held" if odd.share >= 0.05 else "did not hold"
     assert verdicts(uneven_run)["non-convex-points"] == expected
+
+
+@pytest.mark.parametrize(
+    ("drawn", "real", "verdict"),
+    [
+        ((0, 40), None, "did not hold"),
+        ((0, 40), (0, 40), "did not hold"),
+        ((0, 40), (9, 40), "held in part"),
+        ((9, 40), (9, 40), "held"),
+        ((9, 40), None, "held"),
+    ],
+)
+def test_real_outlines_count_beside_the_polyps_of_the_run(
+    even_run: PolypRun, drawn: tuple[int, int], real: tuple[int, int] | None, verdict: str
+) -> None:
+    others = ShapeCounts(100, 1)
+    numbers = replace(even_run, shapes=(ShapeCounts(drawn[1], drawn[0]), others))
+    if real is not None:
+        shapes = (ShapeCounts(real[1], real[0]), others)
+        accepted = {(kind, name): 0.5 for kind in ("perfect boxes",) for name in SIIM_CRITERIA}
+        siim = SiimNumbers(140, 90, 0.3, shapes, accepted, {})
+        numbers = replace(numbers, people=PeopleNumbers(siim=siim))
+    assert verdicts(numbers)["non-convex-points"] == verdict
 
 
 def test_every_claim_has_a_judge_and_numbers(uneven_run: PolypRun) -> None:
@@ -132,8 +217,9 @@ def test_readers_stand_in_for_ratings(
     lidc = LidcNumbers(10, 5, 4, accepted, None)
     own = verdicts(replace(even_run, people=PeopleNumbers(lidc=lidc)))
     assert own["position-agrees-better"] == verdict
+    # Marks of one nodule touch, so any overlap is nearly given.
     best = overlap >= 0.95 and overlap >= max(shares.values())
-    assert own["any-overlap-agrees-best"] == ("held" if best else "did not hold")
+    assert own["any-overlap-agrees-best"] == ("held in part" if best else "did not hold")
     assert own["not-useful-rejected"] == "not tested"
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from calipers.results.estimate import Estimate
+from calipers.show.html import table_block
 from calipers.studies.framework import StudyResult, run_study
 from calipers.studies.polyps import people
 from calipers.studies.polyps.archive import shipped_archive
@@ -41,6 +45,16 @@ def test_every_table_of_the_paper_is_there(result: StudyResult) -> None:
     names = {table.name for table in result.appendix}
     expected = {"table-1", "table-2", "table-3", "table-4-1", "table-4-2", "table-5-1", "table-5-2"}
     assert names >= expected | {"table-mixed", "table-scan", "table-training", "table-counterparts"}
+
+
+def test_tables_of_this_run_have_intervals(result: StudyResult) -> None:
+    tables = {table.name: table for table in result.appendix}
+    for name in ("table-2", "table-3", "table-4-1", "table-5-2", "table-assignment"):
+        cells = [cell for row in tables[name].rows for cell in row if isinstance(cell, Estimate)]
+        assert cells, name
+        assert any(cell.low < cell.value for cell in cells), name
+    effects = table_block(tables["table-mixed"])
+    assert len(re.findall(r"<small>\[[^\]]+\]</small>", effects)) >= 9
 
 
 def test_what_is_not_installed_is_a_line_that_says_what_to_install(result: StudyResult) -> None:

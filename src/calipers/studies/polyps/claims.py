@@ -99,7 +99,13 @@ def _(run: PolypRun) -> ClaimJudgement:
     between, among = range_of(centres), range_of(models)
     outcome = graded(between > among, between > among / 2)
     words = f"Over the centres {span_text(centres)}, over {len(models)} models {span_text(models)}."
-    return ClaimJudgement(outcome, words)
+    note = ""
+    if run.data.is_drawn:
+        note = (
+            "How far our ensembles lie apart was our choice: they see frames of 96, 64 and 48 "
+            "pixels. The entries of a challenge are closer to each other."
+        )
+    return ClaimJudgement(outcome, words, note)
 
 
 def size_table(run: PolypRun, model: str, metric: str) -> F64:
@@ -109,8 +115,8 @@ def size_table(run: PolypRun, model: str, metric: str) -> F64:
         row = []
         for size in SIZES:
             enough = run.size_counts.get((size, centre), 0) >= RULES.limit("few")
-            value = run.sizes[model].get((metric, size, centre), math.nan)
-            row.append(value if enough else math.nan)
+            estimate = run.sizes[model].get((metric, size, centre))
+            row.append(estimate.value if enough and estimate is not None else math.nan)
         rows.append(row)
     return np.array(rows, np.float64)
 
@@ -142,9 +148,11 @@ def judge_sizes(run: PolypRun, models: Sequence[str]) -> ClaimJudgement:
         on_average.append(rises(means))
         values = ", ".join(map(value_text, means.tolist()))
         n = sum(rises(row) for row in table)
-        words.append(f"{model}, {metric}: means {values}; rises in {n} of {len(table)} centres")
+        words.append(f"{model}, {metric}: {values}; rises in {n} of {len(table)} centres")
     outcome = graded(all(everywhere), all(on_average))
-    return ClaimJudgement(outcome, "; ".join(words) + " (small, medium, large).")
+    few = RULES.limit("few")
+    head = f"Means over centres with {few:g} or more polyps of a size (small, medium, large): "
+    return ClaimJudgement(outcome, f"{head}{'. '.join(words)}.")
 
 
 @CLAIMS.judge("size-orders-ap")
@@ -208,24 +216,28 @@ def _(run: PolypRun) -> ClaimJudgement:
 def _(run: PolypRun) -> ClaimJudgement:
     if run.shapes is None:
         return untested(NO_MASKS)
-    odd, even = run.shapes
-    if not odd.n:
-        return untested("No polyp with a prediction is non-convex.")
-    flags = (odd.share >= RULES.limit("similar"), odd.share > even.share)
-    words = (
-        f"The centre leaves the mask of {odd.lost} of {odd.n} non-convex polyps "
-        f"({100 * odd.share:.1f} %) and of {even.lost} of {even.n} others "
-        f"({100 * even.share:.1f} %)."
-    )
-    note = ""
-    if run.people.siim is not None:
-        siim = run.people.siim
+    kinds = {"Polyps of this run": run.shapes}
+    siim, note = run.people.siim, ""
+    if siim is not None:
+        kinds["Real outlines (SIIM, pneumothorax)"] = siim.shapes
         inside = siim.accepted["perfect boxes", "point-in-mask"]
         note = (
-            f"Real outlines (SIIM, {siim.n_masks} of pneumothorax, {100 * siim.non_convex:.0f} % "
-            f"non-convex): the centre of a perfect box lies in {100 * inside:.0f} % of the masks."
+            f"{100 * siim.non_convex:.0f} % of the {siim.n_masks} outlines of SIIM are not convex; "
+            f"the centre of a perfect box lies in {100 * inside:.0f} % of the masks. No outlines "
+            "of real polyps were at hand, so how deep their dents are is not known here."
         )
-    return ClaimJudgement(all(flags), words, note)
+    flags, words = [], []
+    for kind, (odd, even) in kinds.items():
+        if odd.n:
+            flags.append(odd.share >= RULES.limit("similar") and odd.share > even.share)
+            words.append(
+                f"{kind}: the mask loses {odd.lost} of {odd.n} non-convex shapes that the hull "
+                f"finds ({100 * odd.share:.1f} %), and {even.lost} of {even.n} others "
+                f"({100 * even.share:.1f} %)."
+            )
+    if not flags:
+        return untested("No polyp with a prediction is non-convex.")
+    return ClaimJudgement(joint_verdict(flags), "\n".join(words), note)
 
 
 def judge_counts(counts: Mapping[tuple[str, float], ConfusionCounts]) -> list[bool]:
@@ -257,7 +269,10 @@ def _(run: PolypRun) -> ClaimJudgement:
     below, inside = run.below_half
     if not inside:
         return untested("No prediction has its centre in a polyp.")
-    words = f"{below} of {inside} ({100 * below / inside:.1f} %)."
+    words = (
+        f"{below} of {inside} predictions with their centre in a polyp "
+        f"({100 * below / inside:.1f} %)."
+    )
     return ClaimJudgement(below / inside >= RULES.limit("similar"), words)
 
 
@@ -271,11 +286,13 @@ def _(run: PolypRun) -> ClaimJudgement:
         excess = curves[criterion] - curves["box-iou"]
         flags.append(float(excess.max()) <= RULES.limit("same"))
         means.append(float(excess.mean()) < 0)
-        words.append(f"{criterion} exceeds box IoU by at most {excess.max():+.3f}")
+        # Rounded first: a tiny negative number would be printed as -0.000.
+        words.append(f"{criterion} {round(float(excess.max()), 3) + 0.0:.3f}")
     everywhere = all(flags) and all(means)
     outcome = graded(everywhere, all(means))
     mean = ", ".join(f"{name} {value_text(float(curves[name].mean()))}" for name in OVERLAPS)
-    return ClaimJudgement(outcome, f"{'; '.join(words)}. Means over thresholds: {mean}.")
+    head = f"Largest excess over box IoU at a threshold: {', '.join(words)}."
+    return ClaimJudgement(outcome, f"{head} Means over thresholds: {mean}.")
 
 
 @CLAIMS.judge("mask-like-hull")
@@ -340,54 +357,94 @@ def gains(values: Mapping[tuple[str, str], float]) -> dict[str, float]:
 def _(run: PolypRun) -> ClaimJudgement:
     if not run.data.has_masks:
         return untested(NO_MASKS)
-    flags = points_above(run.criteria[run.main])
+    values = run.by_criterion(run.main)
+    flags = points_above(values)
     outcome = graded(all(flags), sum(flags) > len(flags) / 2)
     words = []
     for metric in FIVE:
-        row = [value_text(run.criteria[run.main][one, metric]) for one in ("box-iou", *POINTS)]
-        words.append(f"{metric} {row[0]}; {', '.join(row[1:])}")
-    head = f"{sum(flags)} of {len(flags)} are higher (box IoU; point in box, mask, hull): "
+        row = [value_text(values[one, metric]) for one in ("box-iou", *POINTS)]
+        words.append(f"{metric} {row[0]}, then {', '.join(row[1:])}")
+    head = f"{sum(flags)} of {len(flags)} are higher. Box IoU, then point in box, mask and hull: "
     return ClaimJudgement(
-        outcome, head + " | ".join(words) + ".", share=share_of(run, "points-above-iou")
+        outcome, head + "; ".join(words) + ".", share=share_of(run, "points-above-iou")
     )
+
+
+def lower_thresholds(run: PolypRun, criterion: str, metric: str) -> float:
+    """Return the share of IoU thresholds at which box IoU lies below a point criterion."""
+    curve = run.box_curve[metric]
+    return float((curve < run.criteria[run.main][criterion, metric].value).mean())
+
+
+@CLAIMS.judge("points-above-most-thresholds")
+def _(run: PolypRun) -> ClaimJudgement:
+    if not run.data.has_masks:
+        return untested(NO_MASKS)
+    flags, words = [], []
+    n = len(run.thresholds)
+    for metric in FIVE:
+        shares = [lower_thresholds(run, one, metric) for one in POINTS]
+        flags += [share > 0.5 for share in shares]
+        counts = ", ".join(str(round(share * n)) for share in shares)
+        words.append(f"{metric} {counts}")
+    head = f"Thresholds of {n} at which box IoU gives less than point in box, mask and hull: "
+    return ClaimJudgement(joint_verdict(flags), head + "; ".join(words) + ".")
 
 
 @CLAIMS.judge("points-alike")
 def _(run: PolypRun) -> ClaimJudgement:
     if not run.data.has_masks:
         return untested(NO_MASKS)
-    words = []
+    values, words = run.by_criterion(run.main), []
     for metric in FIVE:
-        own = np.array([run.criteria[run.main][one, metric] for one in POINTS])
-        words.append(f"{metric} within {range_of(own):.3f}")
-    outcome = joint_verdict(points_alike(run.criteria[run.main]))
+        own = np.array([values[one, metric] for one in POINTS])
+        words.append(f"{metric} {range_of(own):.3f}")
+    outcome = joint_verdict(points_alike(values))
     note = ""
     if run.people.siim is not None:
         accepted = run.people.siim.accepted
         own_words = [f"{one} {100 * accepted['perfect boxes', one]:.0f} %" for one in POINTS]
         note = f"Real outlines (SIIM), accepted perfect boxes: {', '.join(own_words)}."
     share = share_of(run, "points-alike")
-    return ClaimJudgement(outcome, "; ".join(words) + ".", note, share=share)
+    evidence = f"The three lie within: {', '.join(words)}."
+    return ClaimJudgement(outcome, evidence, note, share=share)
 
 
 @CLAIMS.judge("sensitivity-gains-most")
 def _(run: PolypRun) -> ClaimJudgement:
     if not run.data.has_masks:
         return untested(NO_MASKS)
-    own = gains(run.criteria[run.main])
-    words = ", ".join(f"{metric} {value:+.3f}" for metric, value in own.items())
-    outcome = max(own, key=lambda metric: own[metric]) == "sensitivity"
-    note = "In the paper's own table 3 sensitivity gains 0.06, PPV 0.07 and AP 0.08."
-    share = share_of(run, "sensitivity-gains-most")
-    return ClaimJudgement(outcome, words + ".", note, share=share)
+    own = gains(run.by_criterion(run.main))
+    most = max(own, key=lambda metric: own[metric])
+    lower = {metric: lower_thresholds(run, "point-in-mask", metric) for metric in FIVE}
+    flags = [most == "sensitivity", lower["sensitivity"] >= max(lower.values())]
+    n = len(run.thresholds)
+    at_half = ", ".join(f"{metric} {value:+.3f}" for metric, value in own.items())
+    counts = ", ".join(f"{metric} {round(value * n)}" for metric, value in lower.items())
+    table = run.data.cohort.models[run.main]
+    n_boxes = int((table.score >= run.cuts[run.main]).sum())
+    note = (
+        "A gain in hits is divided by the references for sensitivity and by the predictions for "
+        "PPV, so sensitivity gains more than PPV exactly where there are more predictions than "
+        f"references (here {n_boxes} and {len(run.data.cohort.references)}). In the paper's own "
+        "table 3 sensitivity gains 0.06, PPV 0.07 and AP 0.08. The share is about the first "
+        "reading."
+    )
+    return ClaimJudgement(
+        joint_verdict(flags),
+        f"Gains at 0.5: {at_half}. Thresholds of {n} at which box IoU gives less: {counts}.",
+        note,
+        share=share_of(run, "sensitivity-gains-most"),
+    )
 
 
 @CLAIMS.judge("point-ap-like-low-range")
 def _(run: PolypRun) -> ClaimJudgement:
     if not run.data.has_masks:
         return untested(NO_MASKS)
-    point, low = run.criteria[run.main]["point-in-mask", "AP"], run.ranges[run.main]["0.05:0.5"]
-    words = f"{value_text(point)} and {value_text(low)}."
+    point = run.criteria[run.main]["point-in-mask", "AP"].value
+    low = run.ranges[run.main]["0.05:0.5"]
+    words = f"{value_text(point)} by centre point and {value_text(low)} by box IoU."
     return ClaimJudgement(abs(point - low) <= RULES.limit("similar"), words)
 
 
@@ -487,16 +544,19 @@ def _(run: PolypRun) -> ClaimJudgement:
     if "any-overlap" not in shares:
         return untested(NO_PEOPLE)
     own = shares["any-overlap"]
-    outcome = own >= RULES.limit("almost-all") and own >= max(shares.values())
-    return ClaimJudgement(outcome, f"Accepted ({who}): {100 * own:.1f} %.", stand_in(run))
+    is_best = own >= RULES.limit("almost-all") and own >= max(shares.values())
+    # Marks of one nodule are those that touch, so that LIDC alone cannot make this hold.
+    outcome = graded(is_best and run.ratings is not None, is_best)
+    others = [f"{name} {100 * share:.1f} %" for name, share in shares.items()]
+    return ClaimJudgement(outcome, f"Accepted ({who}): {', '.join(others)}.", stand_in(run))
 
 
 @CLAIMS.judge("assignment-matters-little")
 def _(run: PolypRun) -> ClaimJudgement:
     flags, words = [], []
     for metric in COUNTING[:2]:
-        own = {one: value for (one, name), value in run.assignments.items() if name == metric}
-        apart = range_of(np.array(list(own.values())))
+        own = [one.value for (_, name), one in run.assignments.items() if name == metric]
+        apart = range_of(np.array(own))
         flags.append(apart <= RULES.limit("negligible"))
         words.append(f"{metric} differs by {apart:.4f}")
     offsets = run.data.cohort.references.offsets
@@ -551,7 +611,8 @@ def _(run: PolypRun) -> ClaimJudgement:
         return untested(NO_MASKS)
     flags, words = [], []
     for model in run.others:
-        above, alike = points_above(run.criteria[model]), points_alike(run.criteria[model])
+        values = run.by_criterion(model)
+        above, alike = points_above(values), points_alike(values)
         flags += [all(above), all(alike)]
         words.append(
             f"{model}: {sum(above)} of {len(above)} values higher, "

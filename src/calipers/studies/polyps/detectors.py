@@ -27,7 +27,6 @@ from calipers.data.cohort import Cohort
 from calipers.data.masks import Masks
 from calipers.io.read import read
 from calipers.io.write import write
-from calipers.results.files import environment
 from calipers.studies.polyps.archive import PolypArchive, write_archive
 from calipers.studies.polyps.endoscopy import (
     DrawnFrame,
@@ -83,6 +82,7 @@ def train_detectors(
         places[name] = _written(folder / "frames" / name, list(plans), name, progress)
     members: dict[str, Any] = {}
     records = []
+    trained_with: dict[str, Any] = {}
     for kind in KINDS:
         plan = TrainingPlan.load(PLAN).changed(
             side=kind.side,
@@ -103,6 +103,8 @@ def train_detectors(
             resume=(run / RUN).exists(),
             progress=_named(kind.name, progress),
         )
+        # All ensembles are trained in the same way: that of the last is that of all.
+        trained_with = dict(record.environment)
         predictions = folder / f"{kind.name}-predictions"
         if not (predictions / "references.json").exists():
             predict(run, str(places["centres"]), predictions, device="cpu", jobs=1, part="all")
@@ -117,7 +119,7 @@ def train_detectors(
         "share of frames": share,
         "lowest score": LOWEST,
         "most boxes per frame": MOST,
-        "environment": environment(),
+        "environment": trained_with,
         "models": records,
     }
     return write_archive(folder / "polyps.npz", cohort, facts, lowest=LOWEST, most=MOST)

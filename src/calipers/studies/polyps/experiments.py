@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -30,12 +31,13 @@ from calipers.kernels.assignment import HIT
 from calipers.matching.assign import match
 from calipers.matching.matches import View
 from calipers.regression.logistic import LocalizationModels, localization_models
+from calipers.results.estimate import Estimate
 from calipers.sensitivity.multiverse import multiverse
 from calipers.sensitivity.result import Multiverse
 from calipers.studies.framework import Progress
 from calipers.studies.open_choices import Scan
 from calipers.studies.polyps.data import PolypData
-from calipers.studies.polyps.people import PeopleNumbers
+from calipers.studies.polyps.people import PeopleNumbers, ShapeCounts
 
 COUNTING = ("sensitivity", "PPV", "F1", "F2")
 RANKING = ("AP@0.5", "AP@0.75", "AP@0.5:0.95")
@@ -53,6 +55,7 @@ ASSIGNMENTS = ("by-score", "by-overlap", "optimal")
 CUTS = tuple(round(0.05 * k, 2) for k in range(1, 20))
 PREVALENCES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 DRAWS, QUICK_DRAWS = 10, 3
+REPLICATES = {True: 200, False: 2000}  # of the bootstrap, by quick
 GRID: Mapping[str, Sequence[float | str]] = {
     "metric": ("AP", "F1", "F2", "sensitivity"),
     "criterion": ("box-iou", "mask-iou", "any-overlap", "point-in-box", "point-in-mask"),
@@ -96,19 +99,6 @@ class ConfusionCounts:
     fn: int
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeCounts:
-    """Polyps with a predicted centre in their hull, and those of them with none in the mask."""
-
-    n: int
-    lost: int
-
-    @property
-    def share(self) -> float:
-        """Share of polyps that the mask loses."""
-        return self.lost / self.n if self.n else float("nan")
-
-
 @dataclass(frozen=True)
 class PolypRun:
     """The numbers of a run; what the data cannot tell is None, with a reason in `reasons`."""
@@ -116,19 +106,20 @@ class PolypRun:
     data: PolypData
     cuts: Mapping[str, float]  # model -> score from which predictions count
     centres: Mapping[str, Evaluation]  # model -> the seven metrics, by centre
-    sizes: Mapping[str, Mapping[tuple[str, str, str], float]]  # model -> (metric, size, centre)
+    sizes: Mapping[str, Mapping[tuple[str, str, str], Estimate]]  # model -> (metric, size, centre)
     size_counts: Mapping[tuple[str, str], int]  # (size, centre) -> references
     halves: tuple[float, float] | None  # AP@0.5 of frames with smaller and with larger polyps
     mixed: LocalizationModels | None
     overlap: Mapping[str, Mapping[str, F64]]  # model -> criterion -> AP at `thresholds`
     thresholds: tuple[float, ...]
     ranges: Mapping[str, Mapping[str, float]]  # model -> range -> AP
-    criteria: Mapping[str, Mapping[tuple[str, str], float]]  # model -> (criterion, metric)
+    criteria: Mapping[str, Mapping[tuple[str, str], Estimate]]  # model -> (criterion, metric)
+    box_curve: Mapping[str, F64]  # metric of table 3 -> box IoU at `thresholds`, main model
     counts: Mapping[tuple[str, float], ConfusionCounts]  # (criterion, threshold), main model
     shapes: tuple[ShapeCounts, ShapeCounts] | None  # non-convex, and the other polyps
     below_half: tuple[int, int]  # centre in the mask and IoU below 0.5, of those in the mask
     presets: Mapping[str, Evaluation]
-    assignments: Mapping[tuple[str, str], float]  # (assignment, metric)
+    assignments: Mapping[tuple[str, str], Estimate]  # (assignment, metric)
     cut_curve: Mapping[str, F64]  # metric -> values at CUTS
     prevalence_curve: Mapping[str, F64]  # metric -> (prevalences, draws)
     prevalences: tuple[float, ...]
@@ -160,6 +151,10 @@ class PolypRun:
         own = self.centres[model]
         values = [own.get(metric, centre=name).value for name in self.centre_names]
         return np.array(values, np.float64)
+
+    def by_criterion(self, model: str) -> dict[tuple[str, str], float]:
+        """Return the values of table 3: (criterion, metric) -> value."""
+        return {key: estimate.value for key, estimate in self.criteria[model].items()}
 
 
 def protocol_of(
@@ -233,7 +228,7 @@ def run_experiments(
     steps.next("centres")
     centres = {model: _centres(data, model, cuts[model], quick, seed) for model in data.models}
     steps.next("sizes")
-    sizes = {model: _sizes(data, model) for model in data.models}
+    sizes = {model: _sizes(data, model, quick, seed) for model in data.models}
     steps.next("mixed model")
     mixed = _mixed(data, main, reasons)
     steps.next("overlap criteria")
@@ -241,13 +236,14 @@ def run_experiments(
     steps.next("ranges")
     ranges = {model: _ranges(data, model) for model in data.models}
     steps.next("point criteria")
-    criteria = {model: criterion_values(data, model, cuts[model]) for model in data.models}
+    criteria = {model: _criteria(data, model, cuts[model], quick, seed) for model in data.models}
+    box_curve = _box_curve(data, main, cuts[main], thresholds, overlap[main]["box-iou"])
     steps.next("shapes")
     shapes = _shapes(data, main, cuts[main], limit) if data.has_masks else None
     steps.next("presets")
     presets = _presets(data, reasons)
     steps.next("assignment and confidence cut")
-    assignments = _assignments(data, main, cuts[main])
+    assignments = _assignments(data, main, cuts[main], quick, seed)
     cut_curve = _cut_curve(data, main)
     steps.next("prevalence")
     prevalences, curve = _prevalence(data, main, cuts[main], quick, seed)
@@ -267,6 +263,7 @@ def run_experiments(
         thresholds=thresholds,
         ranges=ranges,
         criteria=criteria,
+        box_curve=box_curve,
         counts=overlap_counts(data, main, cuts[main]),
         shapes=shapes,
         below_half=_below_half(data, main, cuts[main]),
@@ -302,12 +299,14 @@ def _centres(data: PolypData, model: str, cut: float, quick: bool, seed: int) ->
         ("AP@0.5:0.95", "average-precision", f"thresholds = {range_text(0.5, 0.95)}"),
     ]
     cohort = only(data.cohort, model)
-    protocol = protocol_of(own, cohort, replicates=200 if quick else 2000)
+    protocol = protocol_of(own, cohort, replicates=REPLICATES[quick])
     by = ["centre"] if data.has("centre") else []
     return evaluate(cohort, protocol, by=by, seed=seed)
 
 
-def _sizes(data: PolypData, model: str) -> dict[tuple[str, str, str], float]:
+def _sizes(
+    data: PolypData, model: str, quick: bool, seed: int
+) -> dict[tuple[str, str, str], Estimate]:
     """Return AP by size and centre: (metric, size, centre), with centre "" for all frames."""
     own = []
     for size in SIZES:
@@ -317,14 +316,15 @@ def _sizes(data: PolypData, model: str) -> dict[tuple[str, str, str], float]:
         own.append((f"AP-{size}@0.5:0.95", "average-precision", span))
     cohort = only(data.cohort, model)
     by = ["centre"] if data.has("centre") else []
-    result = evaluate(cohort, protocol_of(own, cohort), by=by, ci=False)
+    protocol = protocol_of(own, cohort, replicates=REPLICATES[quick])
+    result = evaluate(cohort, protocol, by=by, seed=seed)
     values = {}
     for row in result.rows:
         if row.label is not None:
             continue
         size, threshold = row.metric.removeprefix("AP-").split("@")
         centre = str(dict(row.group or {}).get("centre", ""))
-        values[f"AP@{threshold}", size, centre] = row.estimate.value
+        values[f"AP@{threshold}", size, centre] = row.estimate
     return values
 
 
@@ -430,17 +430,52 @@ def point_criteria(data: PolypData) -> tuple[str, ...]:
     return CRITERIA if data.has_masks else CRITERIA[:2]
 
 
-def criterion_values(
-    data: PolypData, model: str, cut: float, *, by_centre: bool = False
-) -> dict[tuple[str, str], float]:
-    """Return table 3: five metrics by criterion, pooled or as means over centres."""
+def _criterion_metrics(data: PolypData, cut: float) -> list[tuple[str, str, str]]:
+    """Return the metrics of table 3: five by criterion."""
     own = []
     for criterion in point_criteria(data):
         lines = f'criterion = "{criterion}"'
         own += counting_metrics(cut, lines, f"@{criterion}")
         own.append((f"AP@{criterion}", "average-precision", lines))
+    return own
+
+
+def _criteria(
+    data: PolypData, model: str, cut: float, quick: bool, seed: int
+) -> dict[tuple[str, str], Estimate]:
+    """Return table 3 with intervals, pooled over all frames."""
+    cohort = only(data.cohort, model)
+    protocol = protocol_of(_criterion_metrics(data, cut), cohort, replicates=REPLICATES[quick])
+    result = evaluate(cohort, protocol, seed=seed)
+    values = {}
+    for criterion, metric in product(point_criteria(data), FIVE):
+        values[criterion, metric] = result[model, f"{metric}@{criterion}"]
+    return values
+
+
+def _box_curve(
+    data: PolypData, model: str, cut: float, thresholds: Sequence[float], ap: F64
+) -> dict[str, F64]:
+    """Return the metrics of table 3 by box IoU at every threshold; AP is known already."""
+    own = []
+    for threshold in thresholds:
+        own += counting_metrics(cut, f"thresholds = {threshold}", f"@{threshold}")
+    cohort = only(data.cohort, model)
+    result = evaluate(cohort, protocol_of(own, cohort), ci=False)
+    curves = {"AP": ap}
+    for metric in COUNTING:
+        row = [result[model, f"{metric}@{threshold}"].value for threshold in thresholds]
+        curves[metric] = np.array(row, np.float64)
+    return curves
+
+
+def criterion_values(
+    data: PolypData, model: str, cut: float, *, by_centre: bool = False
+) -> dict[tuple[str, str], float]:
+    """Return table 3 without intervals: five metrics by criterion, pooled or means over centres."""
     cohort = only(data.cohort, model)
     by = ["centre"] if by_centre else []
+    own = _criterion_metrics(data, cut)
     result = evaluate(cohort, protocol_of(own, cohort), by=by, ci=False)
     centres = sorted(set(map(str, data.cohort.group("centre").tolist()))) if by_centre else []
     values = {}
@@ -523,15 +558,18 @@ def _presets(data: PolypData, reasons: dict[str, str]) -> dict[str, Evaluation]:
     return result
 
 
-def _assignments(data: PolypData, model: str, cut: float) -> dict[tuple[str, str], float]:
+def _assignments(
+    data: PolypData, model: str, cut: float, quick: bool, seed: int
+) -> dict[tuple[str, str], Estimate]:
     """Return metrics at box IoU 0.5 under three ways of assignment."""
     cohort = only(data.cohort, model)
     values = {}
     for assignment in ASSIGNMENTS:
         own = counting_metrics(cut, f'assignment = "{assignment}"')
-        result = evaluate(cohort, protocol_of(own, cohort), ci=False)
+        protocol = protocol_of(own, cohort, replicates=REPLICATES[quick])
+        result = evaluate(cohort, protocol, seed=seed)
         for metric in COUNTING:
-            values[assignment, metric] = result[model, metric].value
+            values[assignment, metric] = result[model, metric]
     return values
 
 

@@ -159,8 +159,17 @@ def _points(run: PolypRun) -> StudyFigure:
         odd, even = run.shapes
         caption += (
             f" In this run the mask loses {odd.lost} of {odd.n} non-convex polyps that the hull "
-            f"finds, and {even.lost} of {even.n} others."
+            f"finds, and {even.lost} of {even.n} others"
         )
+        siim = run.people.siim
+        if siim is None:
+            caption += "."
+        else:
+            odd, even = siim.shapes
+            caption += (
+                f"; of real outlines of pneumothorax (SIIM) {odd.lost} of {odd.n} non-convex ones, "
+                f"and {even.lost} of {even.n} others."
+            )
     return StudyFigure("figure-3", title, caption, tuple(panels))
 
 
@@ -233,8 +242,9 @@ def _centres(run: PolypRun) -> list[StudyFigure]:
         return []
     figures = []
     caption = (
-        "A dot per centre, with the quartiles of the centres as a box. Box IoU 0.5 for the "
-        "counting metrics, from the score on at which F1 is highest ({cuts})."
+        f"A dot per centre, with the quartiles of the centres as a box; {_n_text(run)}. Box IoU "
+        "0.5 for the counting metrics, from the score on at which F1 is highest ({cuts}). The "
+        "numbers have the intervals of every centre."
     )
     for name, models in (("figure-2", (run.main,)), ("figure-10", run.others)):
         if not models:
@@ -249,6 +259,11 @@ def _centres(run: PolypRun) -> list[StudyFigure]:
         text = caption.format(cuts=", ".join(cuts))
         figures.append(StudyFigure(name, title, text, tuple(panels), rows=(1,) * len(panels)))
     return figures
+
+
+def _n_text(run: PolypRun) -> str:
+    """Return how many frames and polyps a figure rests on."""
+    return f"{run.data.cohort.n_images} frames, {len(run.data.cohort.references)} polyps"
 
 
 def _metrics_box(run: PolypRun, model: str) -> BoxDots:
@@ -274,7 +289,8 @@ def _counts(run: PolypRun) -> StudyFigure:
     )
     first, second = run.counts["box-iou", 0.5], run.counts["box-iou", 0.75]
     title = f"From 0.5 to 0.75, {first.tp - second.tp} of {first.tp} hits by box IoU are lost"
-    caption = f"Predictions of {run.main} from a score of {run.cuts[run.main]:.2f} on."
+    cut = run.cuts[run.main]
+    caption = f"Predictions of {run.main} from a score of {cut:.2f} on; {_n_text(run)}."
     examples = _between(run)
     if examples:
         caption += " Above: frames whose prediction is right at 0.5 and wrong at 0.75 by box IoU."
@@ -402,7 +418,10 @@ def _thresholds(run: PolypRun) -> StudyFigure:
         Curves(f"Means: {', '.join(means)}", axis, Axis("AP", 0.0, 1.0), _lines(run, run.main)),
         _range_panel(run, run.main),
     ]
-    caption = f"(a) AP of {run.main} by criterion; (b) by box IoU in three ranges of thresholds."
+    caption = (
+        f"(a) AP of {run.main} by criterion; (b) by box IoU in three ranges of thresholds; "
+        f"{_n_text(run)}. Tables 2 and 3 have intervals."
+    )
     if run.people.siim is not None:
         siim = run.people.siim
         x = np.array(SIIM_THRESHOLDS)
@@ -436,7 +455,11 @@ def _complementary_thresholds(run: PolypRun) -> StudyFigure | None:
     title = f"AP over 0.05:0.5 and over 0.5:0.95: {'; '.join(words)}"
     rows = (2,) * len(run.others)
     return StudyFigure(
-        "figure-11", title, "As figure 6, for the other models.", tuple(panels), rows
+        "figure-11",
+        title,
+        f"As figure 6, for the other models; {_n_text(run)}.",
+        tuple(panels),
+        rows,
     )
 
 
@@ -488,7 +511,7 @@ def _precision(run: PolypRun) -> StudyFigure:
     panel = precision_recall(evaluation)
     title = f"AP is the area below precision over recall: {value_text(value)} at box IoU 0.5"
     return StudyFigure(
-        "figure-9", title, f"Precision against recall of {run.main} on all frames.", (panel,)
+        "figure-9", title, f"Precision against recall of {run.main}; {_n_text(run)}.", (panel,)
     )
 
 
@@ -522,7 +545,7 @@ def _prevalence(run: PolypRun) -> StudyFigure | None:
     ppv = run.prevalence_curve["PPV"].mean(axis=1)
     title = (
         f"From a prevalence of {x[0]:g} to {x[-1]:g}, PPV goes from {ppv[0]:.2f} to {ppv[-1]:.2f}; "
-        "sensitivity does not know of it"
+        "sensitivity does not depend on it"
     )
     caption = (
         "Left for later by the paper. All frames without a polyp, with so many of the others that "
@@ -546,7 +569,8 @@ def _cut(run: PolypRun) -> StudyFigure:
     )
     caption = (
         f"Left for later by the paper, which does not state its confidence cut. {run.main}, box "
-        f"IoU 0.5; elsewhere in this study predictions count from {run.cuts[run.main]:.3f} on."
+        f"IoU 0.5, {_n_text(run)}; elsewhere in this study predictions count from "
+        f"{run.cuts[run.main]:.3f} on. No intervals are drawn; table 3 has those at that cut."
     )
     panel = Curves(
         "Metrics against the confidence cut", Axis("score from", 0.0, 1.0), UNIT, tuple(lines)

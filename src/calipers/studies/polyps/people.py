@@ -69,6 +69,19 @@ MISSING = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class ShapeCounts:
+    """Objects with a predicted centre in their hull, and those of them with none in the mask."""
+
+    n: int
+    lost: int
+
+    @property
+    def share(self) -> float:
+        """Share of objects that the mask loses."""
+        return self.lost / self.n if self.n else float("nan")
+
+
 @dataclass(frozen=True)
 class SiimNumbers:
     """Shares of boxes around real masks that criteria accept."""
@@ -76,6 +89,7 @@ class SiimNumbers:
     n_masks: int
     n_images: int
     non_convex: float  # share of masks that fill less than the limit of their hull
+    shapes: tuple[ShapeCounts, ShapeCounts]  # non-convex and other masks, boxes with noise
     accepted: Mapping[tuple[str, str], float]  # (boxes, criterion at 0.5)
     curves: Mapping[str, F64]  # overlap criterion -> accepted at THRESHOLDS, boxes with noise
 
@@ -155,8 +169,12 @@ def siim_numbers(path: Path, *, most: int, seed: int, limit: float) -> SiimNumbe
             }
         )
     cohort = Cohort.from_arrays(references, {}, classes=("pneumothorax",))
+    outlines = cohort.references.masks
+    assert outlines is not None
+    is_odd = np.asarray(outlines.voxels / outlines.hulls().voxels < limit)
     accepted: dict[tuple[str, str], float] = {}
     curves: dict[str, F64] = {}
+    shape_counts: list[ShapeCounts] = []
     for name, kinds in (("perfect boxes", NO_NOISE), ("boxes with noise", SIIM_NOISE)):
         predicted = _boxes_only(corrupt(cohort, list(kinds), seed=seed, name="boxes"))
         values = criteria_of(predicted, "boxes", CRITERIA)
@@ -166,10 +184,12 @@ def siim_numbers(path: Path, *, most: int, seed: int, limit: float) -> SiimNumbe
             for criterion in CRITERIA[:3]:
                 shares = [float((values[criterion] >= t).mean()) for t in THRESHOLDS]
                 curves[criterion] = np.array(shares)
-    outlines = cohort.references.masks
-    assert outlines is not None
-    share = outlines.voxels / outlines.hulls().voxels
-    return SiimNumbers(n, len(records), float((share < limit).mean()), accepted, curves)
+            in_hull, in_mask = (values[f"point-in-{kind}"] > 0 for kind in ("hull", "mask"))
+            for group in (is_odd, ~is_odd):
+                rows = group & in_hull
+                shape_counts.append(ShapeCounts(int(rows.sum()), int((rows & ~in_mask).sum())))
+    share = float(is_odd.mean())
+    return SiimNumbers(n, len(records), share, (shape_counts[0], shape_counts[1]), accepted, curves)
 
 
 def _boxes_only(cohort: Cohort) -> Cohort:

@@ -17,7 +17,7 @@ import numpy as np
 
 from calipers.regression.tables import localization_tables, tables
 from calipers.sensitivity.tables import levels_table, wins_table
-from calipers.show.table import Cell, Table
+from calipers.show.table import Amount, Cell, Table, same_kind
 from calipers.studies.framework import counterparts_table
 from calipers.studies.polyps import printed
 from calipers.studies.polyps.claims import AP_NAMES, column_summary
@@ -80,38 +80,55 @@ def size_table_of(run: PolypRun, model: str, name: str, title: str) -> Table:
     values = []
     for centre in run.centre_names:
         own = [run.sizes[model][metric, size, centre] for metric in AP_NAMES for size in SIZES]
-        values.append(own)
+        values.append([estimate.value for estimate in own])
         inside = cohort.group("centre").astype(str) == centre
         counts = "/".join(str(run.size_counts[size, centre]) for size in SIZES)
         prevalence = 100.0 * float(has_polyp[inside].mean())
-        cells = map(_number, own)
-        rows.append((centre, *cells, int(inside.sum()), counts, round(prevalence)))
+        rows.append((centre, *own, int(inside.sum()), counts, round(prevalence)))
     total = [run.sizes[model][metric, size, ""] for metric in AP_NAMES for size in SIZES]
     counts = "/".join(str(run.size_counts[size, ""]) for size in SIZES)
     share = round(100.0 * float(has_polyp.mean()))
+    summary: list[tuple[Cell, ...]] = []
     if len(values) > 1:
-        means, spreads = column_summary(np.array(values))
-        words = [f"{mean:.2f} ({spread:.2f})" for mean, spread in zip(means, spreads)]
-        rows.append(("mean (SD) of centres", *words, cohort.n_images, counts, share))
-    rows.append(("all frames", *map(_number, total), cohort.n_images, counts, share))
-    columns = ("centre", *SIZE_COLUMNS, "frames", "small/medium/large polyps", "prevalence (%)")
+        summary.append(("mean ± SD", *_mean_cells(values), cohort.n_images, counts, share))
+    summary.append(("all frames", *total, cohort.n_images, counts, share))
+    columns = ("centre", *SIZE_COLUMNS, "frames", "polyps S/M/L", "prevalence (%)")
     note = (
         "Sizes by the area of the box at 1920 x 1080: small below 100 x 100, large above 200 x 200 "
-        "pixels. AP of few polyps says little; cells with fewer than 5 decide no claim."
+        "pixels. Below a value its 95 % interval, resampled by patient; the SD is over centres "
+        "(n - 1). AP of few polyps says little; cells with fewer than 5 count here and decide no "
+        "claim."
     )
-    return Table(columns, tuple(rows), name=name, title=f"{title}: AP by size", notes=(note,))
+    return Table(
+        columns,
+        tuple(rows),
+        summary=tuple(summary),
+        name=name,
+        title=f"{title}: AP by size",
+        notes=(note,),
+        kinds=("name", *same_kind("value", len(SIZE_COLUMNS)), "count", "text", "count"),
+    )
+
+
+def _mean_cells(values: Sequence[Sequence[float]]) -> list[Cell]:
+    """Return mean and standard deviation over centres of every column."""
+    means, spreads = column_summary(np.array(values))
+    return [Amount(mean, spread=spread) for mean, spread in zip(means.tolist(), spreads.tolist())]
 
 
 def _printed_sizes(
     name: str, title: str, table: printed.Sizes, summary: Sequence[str], note: str = ""
 ) -> Table:
-    rows: list[tuple[Cell, ...]] = [(centre, *values) for centre, values in table.items()]
+    rows: list[tuple[Cell, ...]] = []
+    for centre, row in table.items():
+        rows.append((centre, *map("{:.2f}".format, row)))
     values = np.array(list(table.values()))
     means, spreads = values.mean(axis=0), values.std(axis=0, ddof=1)
     words = [f"{mean:.2f} ({spread:.2f})" for mean, spread in zip(means, spreads)]
-    rows += [("mean (SD), computed here", *words), ("mean (SD), printed", *summary)]
+    last = (("mean (SD), computed here", *words), ("mean (SD), printed", *summary))
     notes = (note,) if note else ()
-    return Table(("centre", *SIZE_COLUMNS), tuple(rows), name=name, title=title, notes=notes)
+    columns = ("centre", *SIZE_COLUMNS)
+    return Table(columns, (*rows, *last), name=name, title=title, notes=notes)
 
 
 def criteria_table(run: PolypRun, model: str, name: str, title: str) -> Table:
@@ -119,9 +136,13 @@ def criteria_table(run: PolypRun, model: str, name: str, title: str) -> Table:
     criteria = point_criteria(run.data)
     rows: list[tuple[Cell, ...]] = []
     for metric in FIVE:
-        cells = [_number(run.criteria[model][criterion, metric]) for criterion in criteria]
+        cells = [run.criteria[model][criterion, metric] for criterion in criteria]
         rows.append((metric, *cells))
-    note = f"{model}; counting metrics from a score of {run.cuts[model]:.3f} on, pooled."
+    cohort = run.data.cohort
+    note = (
+        f"{model}; {cohort.n_images} frames, {len(cohort.references)} polyps; counting metrics "
+        f"from a score of {run.cuts[model]:.3f} on, pooled. 95 % intervals, resampled by patient."
+    )
     columns = ("metric", "box-iou 0.5", *criteria[1:])
     return Table(columns, tuple(rows), name=name, title=f"{title}: criteria", notes=(note,))
 
@@ -144,10 +165,12 @@ def _challenges(run: PolypRun) -> Table:
             cells = [_number(evaluation[model, metric].value) for model in run.data.models]
             rows.append((title, criterion, metric, *cells))
     columns = ("challenge", "criterion", "metric", *run.data.models)
+    n, m = run.data.cohort.n_images, len(run.data.cohort.references)
     notes = [
+        f"{n} frames, {m} polyps. "
         "Every challenge with its own criterion and metrics, on the same predictions: calipers "
         "evaluate --preset NAME. No score cut, as the presets have none: PPV and F scores count "
-        "every box that the ensembles keep."
+        "every box that the ensembles keep. The same command gives intervals."
     ]
     if run.data.is_drawn:
         notes.append("The frames of one patient stand for a sequence.")
@@ -195,13 +218,13 @@ def _people(run: PolypRun) -> list[Table]:
     if lidc is not None:
         readers: list[tuple[Cell, ...]] = []
         for name, (share, low, high) in lidc.accepted.items():
-            readers.append((name, share, low, high))
+            readers.append((name, Amount(share, low=low, high=high)))
         note = (
             f"{lidc.n_pairs} pairs of readers, {lidc.n_nodules} nodules, {lidc.n_patients} "
             "patients (LIDC-IDRI); overlap criteria at 0.5, intervals resampled by patient."
         )
         title = "Real readers (LIDC): share of pairs that criteria accept"
-        columns = ("criterion", "accepted", "low", "high")
+        columns = ("criterion", "accepted")
         result.append(Table(columns, tuple(readers), name="table-lidc", title=title, notes=(note,)))
         if lidc.mixed is not None:
             effects = tables(lidc.mixed)[0]
@@ -213,9 +236,12 @@ def _people(run: PolypRun) -> list[Table]:
 def _assignments(run: PolypRun) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for assignment in ASSIGNMENTS:
-        cells = [_number(run.assignments[assignment, metric]) for metric in COUNTING]
+        cells = [run.assignments[assignment, metric] for metric in COUNTING]
         rows.append((assignment, *cells))
-    note = f"{run.main}, box IoU 0.5. Left for later by the paper."
+    note = (
+        f"{run.main}, box IoU 0.5, {run.data.cohort.n_images} frames; 95 % intervals, resampled "
+        "by patient. Left for later by the paper."
+    )
     title = "Ways of assignment"
     return Table(
         ("assignment", *COUNTING), tuple(rows), name="table-assignment", title=title, notes=(note,)
@@ -226,8 +252,11 @@ def _rankings(run: PolypRun) -> list[Table]:
     if run.ranking is None:
         return []
     first = replace(wins_table(run.ranking), name="table-ranking", title="Configurations won")
-    second = replace(levels_table(run.ranking), name="table-ranking-choices")
-    return [first, second]
+    second = levels_table(run.ranking)
+    # Columns of members are as wide as their names.
+    short = [name.removeprefix(f"{run.main}/") for name in second.columns]
+    columns = tuple(short) if len(set(short)) == len(short) else second.columns
+    return [first, replace(second, columns=columns, name="table-ranking-choices")]
 
 
 def _scan(run: PolypRun) -> Table | None:
