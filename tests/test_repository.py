@@ -10,10 +10,12 @@ import ast
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -310,6 +312,38 @@ def test_every_dependency_says_what_it_is_for() -> None:
     assert not {
         name for name in names if not re.search(rf"\| [^|]*\b{re.escape(name)}\b[^|]* \|", page)
     }
+
+
+# Distributions of the dependencies and of the extra `check` whose modules have another name.
+MODULES = {"pillow": "PIL", "pandas-stubs": "pandas"}
+
+
+def _typed_modules(project: dict[str, Any]) -> set[str]:
+    """The modules that are installed wherever `make check` runs."""
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["check"], *extras["mpl"]]
+    names = {re.split(r"[\[<>=!~; ]", name)[0] for name in wanted}
+    return {MODULES.get(name, name.replace("-", "_")) for name in names}
+
+
+def _imports(file: Path) -> set[str]:
+    modules = {alias.name for node in nodes_of(file, ast.Import) for alias in node.names}
+    modules |= {node.module or "" for node in nodes_of(file, ast.ImportFrom)}
+    return {module.partition(".")[0] for module in modules}
+
+
+def test_types_are_checked_alike_without_the_extras() -> None:
+    """`make check` passes in a fresh clone, where Dask, PyTorch and others are not installed."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    skipped = {
+        module.partition(".")[0]
+        for override in settings["tool"]["mypy"]["overrides"]
+        if override.get("ignore_missing_imports")
+        for module in override["module"]
+    }
+    imported = set().union(*map(_imports, LIBRARY)) - set(sys.stdlib_module_names) - {"calipers"}
+    missing = imported - _typed_modules(settings["project"]) - skipped
+    assert not missing, "add `name.*` to the overrides of mypy in pyproject.toml"
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
