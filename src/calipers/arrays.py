@@ -73,7 +73,7 @@ def host_array(value: Any, dtype: DTypeLike | None = None) -> Array:
     # NumPy would read what is under a mask as if it were not masked.
     parts = value if isinstance(value, list | tuple) else [value]
     if parts and isinstance(parts[0], np.ma.MaskedArray) and any(map(np.ma.is_masked, parts)):
-        raise ValueError("masked entries, which are no numbers")
+        raise ValueError("masked entries, which are not numbers")
     try:
         return np.asarray(_on_host(value), dtype)
     except Exception as error:  # libraries raise TypeError, RuntimeError, errors of their own

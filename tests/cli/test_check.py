@@ -114,7 +114,7 @@ def test_bounds_of_version_01_that_are_not_of_the_metric_are_computed_again(cali
     assert (outcome["outcome"], outcome["row"]["value"]) == ("met", 18 / 20)
     assert outcome["row"]["method"] != "clopper-pearson-units"
     assert outcome["row"]["low"] > 0.6
-    assert "computed again from the folder" in said.json["warnings"][0]
+    assert "recomputed from the folder" in said.json["warnings"][0]
     file = OLD / "boxes" / "evaluation.json"  # alone there is no cohort to compute it from
     said = calipers("check", file, demands(limit))
     assert (said.code, "not shown" in said.out) == (1, True)

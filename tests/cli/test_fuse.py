@@ -306,7 +306,7 @@ def test_a_calibration_is_fitted_on_the_tuning_split(
         (["--folds", "3"], "--folds is for --tune"),
         (["--tune", "--evaluate"], "would be optimistic"),
         (["--tune", "--tuning", "site=x"], "'site'"),
-        (["--to", "yolo"], "no single file"),
+        (["--to", "yolo"], "not a single file"),
     ],
 )
 def test_wrong_options_of_a_folder_are_refused(

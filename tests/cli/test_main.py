@@ -237,7 +237,7 @@ def test_no_option_is_proposed_that_does_not_help(calipers, files, tmp_path):
     for name in ("a.jpg", "b.jpg"):
         Image.new("L", (8, 8)).save(tmp_path / name)
     text = calipers("evaluate", tmp_path, files.ours).err
-    assert "2 times: expected labels without losses [lossy]" in text
+    assert "2 times: expected labels without compression losses [lossy]" in text
     assert "--lenient" not in text
 
 

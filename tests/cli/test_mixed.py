@@ -168,7 +168,7 @@ def test_output_is_a_new_file(calipers, table, tmp_path):
         ),
         (["--formula", "iou ~ sice", "--groups", "centre"], "did you mean 'size'"),
         (["--formula", "iou ~ size", "--groups", "center"], "did you mean 'centre'"),
-        (["--formula", "iou ~", "--groups", "centre"], "breaks off"),
+        (["--formula", "iou ~", "--groups", "centre"], "is incomplete"),
         ([*OPTIONS, "--preset", "coco"], "--preset needs REFS and PREDS"),
         ([*OPTIONS, "--size-cuts", "1,2"], "--size-cuts needs REFS and PREDS"),
         ([*OPTIONS, "--levels", "size"], "COLUMN=A,B"),

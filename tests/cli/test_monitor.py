@@ -309,9 +309,9 @@ def test_a_wrong_direction_is_answered_with_the_option(monitor, made, tmp_path):
     fails = np.asarray(made.columns["fails"], float)
     path = write_alarms(tmp_path / "a.csv", made, calm=1 - fails + np.arange(N) / N / 10)
     said = monitor("--tau", 0.5, *FEW, alarm=[path])
-    assert "say --lower-is-alarm calm" in said.err
+    assert "pass --lower-is-alarm calm" in said.err
     assert "higher_is_alarm" not in said.err
-    assert "say --lower-is-alarm calm" in monitor("--tau", 0.5, "--no-ci", alarm=[path]).err
+    assert "pass --lower-is-alarm calm" in monitor("--tau", 0.5, "--no-ci", alarm=[path]).err
     assert (
         command_line_warning("take a larger tau, or classes='present'")
         == "take a larger tau, or --classes present"

@@ -259,7 +259,7 @@ def test_an_evaluation_near_zero_suspects_the_classes(folder, capsys):
         record["category_id"] = record["category_id"] % 4 + 1
     saved_documents(pair, folder)
     _, _, err = said(capsys, "evaluate", "refs.json", "preds.json", "--no-ci")
-    assert err.count("met by a box of another class: check the classes") == 1
+    assert err.count("overlapped by a box of another class: check the classes") == 1
 
 
 def test_two_files_of_predictions_are_an_error(folder, capsys):

@@ -208,7 +208,7 @@ def test_five_units_may_have_an_interval_without_0_and_still_show_nothing():
     assert row.estimate.low > 0.0
     assert (row.p, row.verdict) == (0.0625, "no_difference_shown")
     assert (
-        "With 5 images no p value can be below 0.0625, also where the interval leaves 0 out."
+        "With 5 images no p value can be below 0.0625, even where the interval excludes 0."
         in row.sentence
     )
 

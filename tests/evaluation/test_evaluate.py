@@ -409,11 +409,11 @@ def test_warnings_say_what_a_reader_must_know() -> None:
     assert "images have no prediction" in warnings_of(
         cohort.with_predictions("silent", empty_predictions(10))
     )
-    assert "RoDeO knows no ignored references" in warnings_of(
+    assert "RoDeO does not support ignored references" in warnings_of(
         random_cohort(10, 3, seed=2, crowd_share=0.5), "rodeo"
     )
     unscored = replace(cohort.predictions("model-1"), scored=False)
-    assert "has no scores" in warnings_of(cohort.with_predictions("model-1", unscored))
+    assert "no scores; all count as 1" in warnings_of(cohort.with_predictions("model-1", unscored))
     wider = replace(cohort, classes=(*cohort.classes, "rare"))
     assert "left out of class means" in warnings_of(wider)
     assert "rare" in warnings_of(wider)

@@ -261,7 +261,7 @@ def test_a_model_that_says_nothing_and_one_without_scores_come_back(tmp_path):
     plain = replace(cohort.models["plain"], score=np.ones(6), scored=False)
     again = returns(cal.evaluate(cohort.with_predictions("plain", plain), FAST), tmp_path)
     assert [p.scored for p in again.cohort.models.values()] == [True, False]
-    assert any("has no scores" in warning for warning in again.warnings)
+    assert any("no scores; all count as 1" in warning for warning in again.warnings)
 
 
 def test_a_cohort_without_any_object_comes_back(tmp_path):

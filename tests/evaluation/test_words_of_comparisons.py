@@ -82,7 +82,7 @@ def test_five_units_are_the_only_exception_and_the_sentence_says_why():
                 assert row.p >= smallest_p(5)
                 assert row.verdict == "no_difference_shown"
                 assert "the smallest that 5 images can give" in row.sentence
-                assert "no p value can be below 0.0625, also where the interval" in row.sentence
+                assert "no p value can be below 0.0625, even where the interval" in row.sentence
     assert seen
 
 

@@ -143,7 +143,7 @@ def test_bad_arrays_are_refused(
     [
         ({"weights": [1, 2]}, "one weight per model"),
         ({"weights": [0]}, "not all 0"),
-        ({"weights": [-1]}, "from 0 on"),
+        ({"weights": [-1]}, "are 0 or more"),
         ({"iou_threshold": 1.5}, r"lies in \[0, 1\]"),
         ({"confidence": "mean"}, "no confidence"),
         ({"overflow": "no"}, "True or False"),

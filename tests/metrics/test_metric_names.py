@@ -96,7 +96,7 @@ def test_a_protocol_with_other_metrics() -> None:
     assert evaluation["mislabels", "AP50"].value == full["mislabels", "AP50"].value
     same = Protocol.load("coco")
     assert same.with_metrics([plan.name for plan in same.metrics]) is same
-    with pytest.raises(cal.InputError, match="metric names that differ"):
+    with pytest.raises(cal.InputError, match="unique metric names"):
         same.with_metrics(["AP@0.4", "AP@0.4"])
     with pytest.raises(cal.InputError, match="thresholds of at most 1"):
         same.with_metrics(["AP@40"])

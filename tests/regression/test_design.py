@@ -120,10 +120,15 @@ def test_columns_that_are_not_used_may_hold_anything() -> None:
     [
         (TABLE, "~ c", "missing-column", "known: a, b, n"),
         ({**TABLE, "a": ["x"] * 6}, "~ a", "one-level", "every row has the same a"),
-        ({**TABLE, "m": [2, 4, 6, 8, 10, 15]}, "~ n + m", "rank-deficient", "made of n"),
-        ({**TABLE, "m": [1.0] * 6}, "~ m", "rank-deficient", "made of intercept"),
+        ({**TABLE, "m": [2, 4, 6, 8, 10, 15]}, "~ n + m", "rank-deficient", "determined by n"),
+        ({**TABLE, "m": [1.0] * 6}, "~ m", "rank-deficient", "determined by intercept"),
         ({**TABLE, "m": [0.0] * 6}, "~ m", "rank-deficient", "m"),
-        ({"a": ["x", "y"] * 3, "b": ["u", "v"] * 3}, "~ a + b", "rank-deficient", "made of a[y]"),
+        (
+            {"a": ["x", "y"] * 3, "b": ["u", "v"] * 3},
+            "~ a + b",
+            "rank-deficient",
+            "determined by a[y]",
+        ),
         ({k: v[:2] for k, v in TABLE.items()}, "~ b + n", "too-few-rows", "3 columns"),
         ({"a": [1, 2], "b": [1]}, "~ a + b", "length", "one length"),
         ({"a": [[1, 2], [3, 4]]}, "~ a", "length", "one value per row"),

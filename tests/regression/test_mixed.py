@@ -338,7 +338,7 @@ def test_missing_values_are_refused_or_counted(column: str) -> None:
             "no term can explain it",
         ),
         ({"size": "large"}, "iou ~ size", "one-level", "size"),
-        ({"kind": 1.0}, "iou ~ size + kind", "rank-deficient", "made of intercept"),
+        ({"kind": 1.0}, "iou ~ size + kind", "rank-deficient", "determined by intercept"),
         ({"iou": np.inf}, "iou ~ size", "non-finite", "0:"),
         ({"iou": "good"}, "iou ~ size", "type", "expected a number, got 'good'"),
         ({}, "iuo ~ size", "missing-column", "did you mean 'iou'"),

@@ -105,7 +105,7 @@ def test_equal_models_are_equal():
 def test_without_references_there_is_nothing_to_find():
     samples = [replace(s, labels=np.zeros_like(s.labels)) for s in demo_samples(12, 2, 32)]
     found = cal.evaluate_maps(samples, QUICK)
-    assert said(found).first.startswith("There is nothing to find")
+    assert said(found).first.startswith("No image has a reference, so there is nothing to find")
     assert "<svg" not in sections_images.maps_section(context_of(found, pictures=False))
     assert page(context_of(found))
 
@@ -162,7 +162,7 @@ def test_values_in_bins_have_a_table_of_bounds(monkeypatch):
     ("changes", "words"),
     [
         ({}, "with a score of at least 0.5"),
-        ({"threshold": "fpr:0.05"}, "5 % of the voxels outside references are called"),
+        ({"threshold": "fpr:0.05"}, "5 % of the voxels outside references are called positive"),
         ({"connectivity": "faces"}, "(neighbours across faces)"),
         ({"least": 4}, "Predicted objects of fewer than 4 voxels are left out."),
         ({"score": "mean"}, "is the mean score of its voxels"),

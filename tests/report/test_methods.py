@@ -70,7 +70,7 @@ def test_without_intervals_none_are_described():
 
 
 def test_strata_and_levels_are_told():
-    assert "resampled by patient (n = 80), drawn inside every centre" in words(
+    assert "resampled by patient (n = 80), drawn within each centre" in words(
         protocol=replace(QUICK, strata="centre")
     )
     cohort = cal.demo_cohort()

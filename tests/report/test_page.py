@@ -179,7 +179,7 @@ def test_sections_without_data_do_not_appear():
     nothing = page(cal.evaluate(empty_cohort(), QUICK))
     order = [words for tag, words in outline(nothing).data if tag == "h2"]
     assert order == ["The answer", "Data and cautions", "Methods", "All numbers", "Reproduce"]
-    assert "There is nothing to find: no image has a reference." in nothing
+    assert "No image has a reference, so there is nothing to find." in nothing
 
 
 def test_every_figure_says_its_finding_and_has_its_numbers(text):

@@ -99,7 +99,7 @@ def test_nothing_to_find():
     nothing = [{"boxes": [], "labels": [], "scores": []}] * 6
     cohort = cal.Cohort.from_arrays(images, nothing, classes=("a",))
     found = said_of(cal.evaluate(cohort, QUICK))
-    assert found.first.startswith("There is nothing to find: no image has a reference.")
+    assert found.first.startswith("No image has a reference, so there is nothing to find.")
     assert found.further == ("model raises no false alarm, in 6 images.",)
 
 

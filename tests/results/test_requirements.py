@@ -85,7 +85,7 @@ def test_a_limit_is_kept_by_the_bound_that_is_harder_to_keep(
         ({}, {"level": 0.9}, "the interval has the level 0.95, 0.9 is required"),
         ({"level": None}, {"level": 0.9}, "the interval has the level None, 0.9 is required"),
         ({"method": "clopper-pearson-units"}, {}, "the stored bounds are not of AP50"),
-        ({"low": 0.6, "high": 0.6}, {}, "the interval has no width"),
+        ({"low": 0.6, "high": 0.6}, {}, "the interval has a width of 0"),
     ],
 )
 def test_what_cannot_be_judged_is_not_shown(changes: dict, demanded: dict, why: str) -> None:

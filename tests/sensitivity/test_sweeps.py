@@ -211,13 +211,13 @@ def test_progress_counts_the_runs(cohort: cal.Cohort) -> None:
         ({"treshold": [0.5]}, "AP@0.5", "did you mean 'threshold'"),
         ({"threshold": []}, "AP@0.5", "needs a list of values"),
         ({"threshold": "0.5"}, "AP@0.5", "needs a list of values"),
-        ({"threshold": [0.5, 0.5]}, "AP@0.5", "values that differ"),
+        ({"threshold": [0.5, 0.5]}, "AP@0.5", "different values"),
         ({"threshold": ["half"]}, "AP@0.5", "are numbers, not 'half'"),
         ({"threshold": [float("nan")]}, "AP@0.5", "are numbers, not nan"),
         ({"threshold": [50]}, "AP@0.5", "write 0.5 for 50 %"),
         ({"criterion": [0.5]}, "AP@0.5", "are words, not 0.5"),
         ({"criterion": ["box-io"]}, "AP@0.5", "did you mean 'box-iou'"),
-        ({"max_dets": [1.5]}, "AP@0.5", "whole number from 1"),
+        ({"max_dets": [1.5]}, "AP@0.5", "whole number of at least 1"),
         ({"threshold": [0.5]}, "RoDeO", "its own matching"),
         ({"interpolation": ["voc11"]}, "F1@0.5", "has no option 'interpolation'"),
         ({"position-noise.sgima": [1]}, "RoDeO", "did you mean 'sigma'"),
@@ -243,7 +243,7 @@ def test_other_bad_calls_are_told(cohort: cal.Cohort) -> None:
     with pytest.raises(cal.UsageError, match="belong to an oracle"):
         cal.sweep(cohort, "AP@0.5", {"threshold": [0.5]}, with_=["position-noise(sigma=1)"])
     for runs in (0, 1.5):
-        with pytest.raises(cal.UsageError, match="whole number from 1"):
+        with pytest.raises(cal.UsageError, match="whole number of at least 1"):
             cal.sweep(cohort, "RoDeO", {"size-noise.sigma": [1]}, runs=runs)
     found = cal.sweep(cohort, "AP@0.5", {"threshold": [0.5]}, protocol=OVERVIEW, ci=False)
     with pytest.raises(cal.UsageError, match="no model None"):

@@ -20,7 +20,7 @@ from calipers.show.similar_names import ROOM, tell_apart
 from calipers.show.svg.draw import svg
 from calipers.show.table import Table
 from calipers.show.terminal import print_tables
-from calipers.show.words import Short, label_name, short_name
+from calipers.show.words import Short, label_name, names_apart, short_name
 
 PATTERN = "retinanet_{}_fpn_3x_chestxray8_fold{}_epoch12_lr{}_ema_val"
 MODELS = [
@@ -109,3 +109,24 @@ def test_every_sentence_of_a_page_says_which_model_it_means():
     assert len(mentions) > 10
     for mention in mentions:
         assert "fold0" in mention or "fold1" in mention, mention
+
+
+MIDDLE = [f"retinanet_resnet50_fpn_3x_chest_fold{k}_augmented_epoch_twelve_ema" for k in range(3)]
+
+
+@pytest.mark.parametrize("name", ["headline", "froc", "pr", "rodeo", "fates", "overlaps"])
+def test_titles_tell_names_apart_that_differ_in_their_middle(name):
+    cohort = cal.demo_cohort()
+    models = dict(zip(MIDDLE, cohort.models.values()))
+    evaluation = cal.evaluate(replace(cohort, models=models), "overview", ci=False)
+    shown = set(re.findall(r"retinanet\S*ema", evaluation.figure(name).title))
+    assert {re.search(r"fold\d", text)[0] for text in shown} == {"fold0", "fold1", "fold2"}
+
+
+def test_outside_of_a_result_a_name_is_shortened_by_itself():
+    with names_apart(MIDDLE):
+        assert len(set(map(short_name, MIDDLE))) == len(set(map(label_name, MIDDLE))) == 3
+        assert max(map(len, map(label_name, MIDDLE))) <= ROOM
+        with names_apart(["other"]):
+            assert len(set(map(short_name, MIDDLE))) == 3
+    assert len(set(map(short_name, MIDDLE))) == 1

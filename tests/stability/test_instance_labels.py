@@ -104,7 +104,7 @@ def test_coverage_is_of_one_box() -> None:
         ({"rule": "center"}, cal.UsageError, "did you mean 'centre'"),
         ({"coverage": 0.0}, cal.UsageError, "coverage"),
         ({"size": (0, 10)}, cal.UsageError, "positive sides"),
-        ({"grid": (0, 3)}, cal.UsageError, "whole number from 1"),
+        ({"grid": (0, 3)}, cal.UsageError, "whole number"),
         ({"boxes": [[0, 0, 1]]}, cal.InputError, "box-shape"),
         ({"boxes": "boxes"}, cal.InputError, "type"),
         ({"grid": None}, cal.UsageError, "several entries"),

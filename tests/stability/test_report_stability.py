@@ -80,7 +80,7 @@ def test_models_that_agree_on_the_wrong_place_are_not_trusted_either(families):
 def test_the_same_maps_repeat_and_without_a_reference_nobody_knows_whether_they_are_right():
     same = np.tile(np.random.default_rng(0).random((1, 12, 9)), (3, 1, 1))
     said = trust(cal.stability(same, ci=False))
-    assert said.startswith("A single map stands for the others")
+    assert said.startswith("Any one map represents the others")
     assert said.endswith("whether they are the right places.")
     right = cal.stability(same, np.ones(12), instances=(same[0] >= 0.5), ci=False)
     assert trust(right).endswith("They are mostly where the reference is (mean DICE 1.00).")

@@ -67,7 +67,7 @@ def test_the_summary_counts_apart_what_verdicts_rest_on() -> None:
     result = replace(small_result(), claims=claims)
     assert result.summary() == (
         "In this run 1 of 1 claims held; 1 of 2 agree with the paper's own printed numbers only, 1 "
-        "in part; 1 of 2 were shown possible on made data, 1 did not."
+        "in part; 1 of 2 were shown possible on synthetic data, 1 did not."
     )
     assert result.counts("printed") == dict(zip(VERDICTS, (1, 1, 0, 0)))
     assert result.as_dict()["counts"]["made"]["did not hold"] == 1

@@ -64,7 +64,7 @@ def test_verdicts_of_different_kinds_are_counted_apart_with_their_rules() -> Non
     rules = ({"file": "made/claims.toml", "bytes": 12, "sha256": "cd" * 32},)
     page = study_page(small_result(claims=claims, rules=rules))
     assert "held<small>3 of 4 configurations</small></td>" in page
-    assert "<small>shown possible on made data</small></td>" in page
+    assert "<small>shown possible on synthetic data</small></td>" in page
     assert "Rule: The lowest of five." in page
     assert 'id="table-verdicts"' in page
     assert "made/claims.toml (SHA-256 cdcdcdcdcdcd)" in page

@@ -468,8 +468,8 @@ def _criterion_columns(
     criteria: dict[str, NDArray[np.float64]] = {}
     problems: Problems = {}
     hint = (
-        "overlaps of a prediction that meets no reference are 0, "
-        "its distance is larger than any other"
+        "a prediction that touches no reference has an overlap of 0 and a distance larger than any "
+        "other"
     )
     for name in columns.criteria:
         cells = table.columns[name]

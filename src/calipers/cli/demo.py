@@ -326,7 +326,7 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
     "--predictions",
     metavar="[NAME=]FILE",
     multiple=True,
-    help="A model for the table of given predictions. Repeatable.",
+    help="Predictions of a model, to be evaluated with the rest. Repeatable.",
 )
 @click.option(
     "--ranking", metavar="FILE", help="Table of human ranks, with the columns algorithm and rank."
@@ -334,7 +334,7 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
 @click.option(
     "--rank-maps",
     metavar="PAGE",
-    help="Write a page that shows the maps of anomaly blind, on which to make that table.",
+    help="Write a page for ranking the maps of the study anomaly blind; it makes that table.",
 )
 @click.option(
     "--ood", metavar="COLUMN[=VALUE,...]", help="Images of the data that are out of distribution."
@@ -347,7 +347,7 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
 )
 @seed_option("Seed of all random numbers (0).")
 @click.option(
-    "--quick", is_flag=True, help="Coarse grids and little data: for a trial, not for citing."
+    "--quick", is_flag=True, help="Coarse grids and little data: a trial run, not for citing."
 )
 @click.option(
     "--train", is_flag=True, help="Train the networks of the study (extra train) for this run."
@@ -355,7 +355,7 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
 @click.option(
     "--keep",
     metavar="DIR",
-    help="Keep results of training in DIR; without --train, show those in it again.",
+    help="Keep the results of training in DIR; without --train, use those that are there.",
 )
 @force_option("Allow a DIR that is not empty; an earlier study in it is replaced.")
 @output_options

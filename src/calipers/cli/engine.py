@@ -52,19 +52,19 @@ class Workers(NamedTuple):
 
 def part_option(function: F) -> F:
     """Declare --part."""
-    text = "Do part I of N only, and keep it in DIR for calipers merge."
+    text = "Run only part I of N, and keep it in DIR for calipers merge."
     return click.option("--part", metavar="I/N", help=text)(function)
 
 
 def plan_option(function: F) -> F:
     """Declare --plan."""
-    text = "Show what the run would take, and do nothing."
+    text = "Estimate the time and memory of the run, and stop."
     return click.option("--plan", is_flag=True, help=text)(function)
 
 
 def max_memory_option(function: F) -> F:
     """Declare --max-memory."""
-    text = "Memory to stay within, such as 8GB: fewer jobs if need be, the same results."
+    text = "Memory limit, such as 8GB: fewer jobs if necessary, with the same results."
     return click.option("--max-memory", metavar="SIZE", help=text)(function)
 
 
@@ -105,7 +105,9 @@ def chosen_part(options: Mapping[str, Any]) -> Part | None:
     from calipers.engine.work import Part
 
     if options["output"] is None:
-        raise UsageError("--part keeps its results in a folder: give -o DIR, another one per part")
+        raise UsageError(
+            "--part keeps its results in a folder: give -o DIR, a different one for each part"
+        )
     return Part.parse(options["part"])
 
 

@@ -108,7 +108,10 @@ if TYPE_CHECKING:
 @click.option(
     "--stability",
     is_flag=True,
-    help="Add to the page which objects all models find, as repeated trainings of one model.",
+    help=(
+        "Add a section that treats the models as repeated trainings of one: which objects do all "
+        "of them find?"
+    ),
 )
 @picture_options
 @reading_options
@@ -283,7 +286,7 @@ def show(evaluation: Any, narrator: Narrator, options: dict[str, Any]) -> None:
 @click.option(
     "--fail-on",
     type=LEVELS,
-    help="Exit with code 1 on findings that falsify results (error), or on any (warning).",
+    help="Exit with code 1 if a finding makes results wrong (error), or on any finding (warning).",
 )
 @click.option(
     "--repair",
@@ -412,7 +415,7 @@ def _repair(checkup: Checkup, options: dict[str, Any]) -> None:
 @click.option(
     "--integer-ids",
     is_flag=True,
-    help="COCO for other tools: images are numbered, with their id as file_name.",
+    help="COCO for other tools: number the images, with their ids as file_name.",
 )
 @reading_options
 @output_options
@@ -554,8 +557,8 @@ def _rows_with_intervals(
         is_other = row["method"] == SHARE_OF_UNITS
         rows.append(now[_row_key(row)] if is_other else row)
     note = (
-        f"{n_other} rows have bounds of the share of units without error, as version 0.1 wrote "
-        "them; their intervals were computed again from the folder by the rules of now"
+        f"{n_other} rows have bounds of the share of units without error, as early versions wrote "
+        "them; their intervals were recomputed from the folder by the current rules"
     )
     return rows, [note]
 

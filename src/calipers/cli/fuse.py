@@ -82,19 +82,19 @@ SCORE_HINT = (
     "--tuning",
     metavar="COLUMN=VALUE|SHARE",
     help="Tuning split: images whose column has this value, or a random share of the patients. "
-    "Calibrations are fitted there; --evaluate judges by the other images.",
+    "Calibration is fitted on it; --evaluate uses the other images.",
 )
 @click.option(
     "--folds",
     metavar="N",
     type=click.IntRange(2, 100),
-    help=f"Folds of the honest estimate of --tune ({FOLDS}).",
+    help=f"Folds of the nested cross-validation of --tune ({FOLDS}).",
 )
 @click.option(
     "--rounds",
     metavar="N",
     type=click.IntRange(1, 100),
-    help=f"Visits of every parameter by --tune, at most ({ROUNDS}).",
+    help=f"Maximum number of rounds of --tune over the parameters ({ROUNDS}).",
 )
 @click.option(
     "--evaluate",
@@ -185,7 +185,7 @@ class _Target:
         form = options["to"]
         if form in ("yolo", "voc"):
             raise UsageError(
-                f"--to {form} is no single file: use {', '.join(SUFFIXES)}, and calipers convert"
+                f"--to {form} is not a single file: use {', '.join(SUFFIXES)}, and calipers convert"
             )
         if form is not None:
             one_of("--to", form, tuple(SUFFIXES))

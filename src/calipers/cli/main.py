@@ -43,7 +43,7 @@ VERBS = {
         "calipers.cli.evaluate:inspect",
         "show how files are read, what is wrong with them, and the command that works",
     ),
-    "doctor": ("calipers.cli.evaluate:inspect", "another name of inspect"),
+    "doctor": ("calipers.cli.evaluate:inspect", "another name for inspect"),
     "evaluate": ("calipers.cli.evaluate:evaluate", "evaluate predictions against references"),
     "maps": ("calipers.cli.maps:maps", "evaluate score maps against label images or volumes"),
     "compare": (

@@ -135,7 +135,10 @@ SETTINGS = ("threshold", "connectivity", "least", "tuning")
 @click.option(
     "--place",
     type=click.Choice(["nearest", "linear"]),
-    help="Put maps on other grids (crops, turned volumes) on that of the labels, by their affines.",
+    help=(
+        "Resample maps on other grids (crops, turned volumes) to that of the labels, by their "
+        "affines."
+    ),
 )
 @click.option(
     "--channel",

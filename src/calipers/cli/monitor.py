@@ -465,12 +465,12 @@ def command_line_warning(warning: str) -> str:
     """Return a warning with the options of the command line instead of the keywords of Python."""
     # Results speak to Python users; here the same advice must name an option.
     warning = re.sub(
-        r"^(.*?): (AUROC is .*) say higher_is_alarm=False$",
-        r"\1: \2 say --lower-is-alarm \1",
+        r"^(.*?): (AUROC is .*) set higher_is_alarm=False$",
+        r"\1: \2 pass --lower-is-alarm \1",
         warning,
     )
     warning = re.sub(
-        r"if low scores mean alarm, say higher_is_alarm=True$",
+        r"if low scores mean alarm, set higher_is_alarm=True$",
         "leave out --lower-is-alarm",
         warning,
     )

@@ -38,7 +38,9 @@ MOST_JOBS = 4096  # more processes than any machine starts, and than C counts
 ENGINES = click.Choice(["local", "dask"])
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 SHARE_OR_BOUND = click.FloatRange(0, 1)
-BLOCKS = "Blocks of images, or samples, processed at a time; results do not depend on it."
+BLOCKS = (
+    "Number of blocks of images, or of samples, processed in parallel; results do not depend on it."
+)
 REPLACE_RESULTS = "Allow a DIR that is not empty; results in it are replaced."
 # options that replace the statistics of the protocol
 STATISTICS = ("cluster", "strata", "level", "replicates", "interval")
@@ -442,12 +444,15 @@ LABEL_OPTIONS = (
     click.option(
         "--geometry",
         metavar="DIR",
-        help="Images on whose grids DICOM segmentations lie that lack empty slices.",
+        help="Images that give the grid of DICOM segmentations without their empty slices.",
     ),
     click.option(
         "--place",
         type=click.Choice(PLACES),
-        help="Put predicted volumes on other grids on those of the references, by their affines.",
+        help=(
+            "Resample predicted volumes on other grids to the grids of the references, by their "
+            "affines."
+        ),
     ),
 )
 

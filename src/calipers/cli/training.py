@@ -56,7 +56,7 @@ def device_option(function: Any) -> Any:
 
 def labels_option(function: Any) -> Any:
     """Declare --labels."""
-    text = "Table of image and label, maybe patient and boxes; or references of any format."
+    text = "Table of image and label, optionally patient and boxes; or references of any format."
     return click.option("--labels", metavar="FILE", help=text)(function)
 
 

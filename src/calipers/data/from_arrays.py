@@ -109,9 +109,7 @@ def _check_options(classes: tuple[str, ...], box_format: str, score_scale: str) 
             "at least one class name, all text", rule="classes", field="classes", value=classes
         )
     if len(set(classes)) < len(classes):
-        raise InputError(
-            "class names that differ", rule="dup-category", field="classes", value=classes
-        )
+        raise InputError("unique class names", rule="dup-category", field="classes", value=classes)
 
 
 def _check_records(records: object, where: str) -> None:
@@ -151,7 +149,7 @@ def _ids(records: Records, where: str) -> list[str]:
     for k, name in enumerate(ids):
         if name in earlier_ids:
             raise InputError(
-                "image ids that differ",
+                "unique image ids",
                 rule="dup-image",
                 location=f"{where}[{k}]",
                 field="image_id",

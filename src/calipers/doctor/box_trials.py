@@ -79,7 +79,7 @@ def box_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial]:
         steps = ", ".join(f"{-step:+.0f}" for step in shift)
         moved = _moved(cohort, sample, _shift(shift))
         words = f"are moved by about {steps} pixels along {', '.join('xyz'[: len(shift)])}"
-        hint = "add the place of the first pixel to all coordinates if the images were cropped"
+        hint = "if the images were cropped, add the position of the crop to all coordinates"
         yield BoxTrial(MOVED, words, hint, moved, fitted=True)
 
 
@@ -146,24 +146,24 @@ def _order_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial]:
     if sample.score is not None and ends:
         numbers = np.column_stack([sample.boxes, sample.score])
         behind = replace(sample, boxes=numbers[:, 1:], score=numbers[:, 0].copy())
-        words, hint = "have the score before them", "write the score behind the box"
+        words, hint = "have the score before them", "write the score after the box"
         yield BoxTrial("score-first", words, hint, _moved(cohort, behind, _same))
 
 
 def _turned_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial]:
     """Boxes of images that were mirrored or turned; without those that a shift explains too."""
     turns: tuple[tuple[str, str, str, Move], ...] = (
-        ("mirrored", "are upside down", "count y from the upper border of the image", _flip_y),
+        ("mirrored", "are upside down", "measure y from the upper border of the image", _flip_y),
         (
             "mirrored",
             "are mirrored left to right",
-            "count x from the left border of the image",
+            "measure x from the left border of the image",
             _flip_x,
         ),
         (
             "mirrored",
-            "have the upper border counted from below",
-            "count y from the upper border of the image",
+            "have the upper border measured from below",
+            "measure y from the upper border of the image",
             _flip_top,
         ),
         (
@@ -196,7 +196,7 @@ def _negated_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial
         if max(axes) >= sample.boxes.shape[1] // 2:
             continue
         names = " and ".join("xyz"[axis] for axis in axes)
-        words = f"have {names} with the other sign"
+        words = f"have {names} with the sign reversed"
         if axes == (0, 1):
             words += " (LPS in place of RAS, or the other way round)"
         negated = _moved(cohort, sample, _negate(axes))
@@ -379,7 +379,10 @@ def suspicion(cohort: Cohort, model: str) -> str | None:
     placed, right = overlaps(cohort, sample, by_class=False), overlaps(cohort, sample)
     if share_met(right, n) < NEAR_ZERO and convincing(right, placed, n):
         share = share_met(placed, n)
-        return f"{share:.0%} of the references are met by a box of another class: check the classes"
+        return (
+            f"{share:.0%} of the references are overlapped by a box of another class: check the "
+            "classes"
+        )
     # The format in which the file was read is not known here: the one that explains most counts.
     verdicts: dict[str, BoxVerdict] = {}
     for layout in LAYOUTS:
@@ -396,4 +399,4 @@ def suspicion(cohort: Cohort, model: str) -> str | None:
     words = trial.words
     if trial.box_format is not None:
         words += f", but were read as {layout}"
-    return f"it seems that boxes {words} ({share:.0%} of the references would be met)"
+    return f"it seems that boxes {words} ({share:.0%} of the references would be matched)"

@@ -318,7 +318,7 @@ def _pixels(path: PathName, part: ObjectPart) -> Symptom | None:
         "box-format",
         "error",
         fspath(path),
-        "boxes are no fractions of the image, as this format has them",
+        "boxes are not fractions of the image, which this format uses",
         len(beyond),
         part.n_records,
         f"read the boxes as {PIXELS}, or as the format that they have",
@@ -417,7 +417,7 @@ def _right_place(
     about = fspath(path)
     inside = _file_inside(path, index, options)
     if inside is not None:
-        message = "a folder that is no input as a whole; one file in it holds predictions"
+        message = "the folder as a whole is not an input; one file in it holds predictions"
         return inside, Symptom(
             "not-a-file", "error", about, message, 1, 1, "give this file", (inside,)
         )
@@ -515,7 +515,7 @@ def check_submission(path: PathName, **reading: Any) -> Checkup:
 
 
 def _only_the_beginning(file: InputFile, n_bytes: int) -> Symptom:
-    message = "a long table is examined by its first rows: bytes that were read"
+    message = "only the first rows of a long table are examined: bytes that were read"
     hint = "the findings hold for the first rows; calipers evaluate reads and checks all of them"
     return Symptom("first-rows", "note", file.file, message, n_bytes, file.size, hint)
 

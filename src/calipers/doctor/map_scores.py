@@ -140,7 +140,7 @@ def background_values(one: Survey) -> Iterator[Symptom]:
         f"every voxel has a value from {one.low:.0f} to {one.high:.0f}: labels without a 0?",
         n,
         n,
-        "save the background as 0, and the classes from 1 on",
+        "save the background as 0, and the classes as 1, 2, ...",
         few(list(one.files)),
     )
 
@@ -154,7 +154,7 @@ def scale(one: Survey, model: str, options: dict[str, str]) -> Iterator[Symptom]
     if low >= 0 and high <= 1:
         constant = [name for name, facts in one.files.items() if facts.low == facts.high]
         if len(constant) == n and n:
-            message = "maps with one value everywhere: nothing is ranked"
+            message = "maps with the same value everywhere: they rank nothing"
             hint = "check the export: the maps should hold scores"
             yield Symptom("score-constant", "warning", one.source, message, n, n, hint)
         return
@@ -162,12 +162,15 @@ def scale(one: Survey, model: str, options: dict[str, str]) -> Iterator[Symptom]
     whole = all(facts.whole for facts in one.files.values())
     normalise = "odds"
     message = f"scores reach from {low:.4g} to {high:.4g}"
-    hint = "these are no probabilities: --normalise odds keeps the order of scores from 0 on"
+    hint = "these are not probabilities: --normalise odds keeps the order of scores of 0 or more"
     is_percent = LEAST_PERCENT < high <= PERCENT
     if low >= -OVERSHOOT and high <= 1 + OVERSHOOT:
         normalise, hint = "clip", "resampling went beyond 0..1: --normalise clip cuts scores there"
     elif low < 0:
-        normalise, hint = "sigmoid", "if these are logits, --normalise sigmoid makes scores of them"
+        normalise, hint = (
+            "sigmoid",
+            ("if these are logits, --normalise sigmoid turns them into scores"),
+        )
     elif whole and high <= 65_535 and not is_percent:
         normalise = "uint8" if high <= 255 else "uint16"
         hint = f"these are pixels of a picture: --normalise {normalise}"

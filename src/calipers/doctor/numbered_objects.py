@@ -76,7 +76,7 @@ def numbered_objects(
         "error",
         fspath(inputs.references),
         f"values such as {numbers} number the objects of a volume: {after_share:.0%} of the "
-        f"references are met if they are read so, {before_share:.0%} as classes",
+        f"references are matched if they are read as objects, {before_share:.0%} as classes",
         len(as_instances.references),
         len(as_instances.references),
         "pass --labels instances",
@@ -115,8 +115,8 @@ def unclassed_objects(
         "error",
         ", ".join(fspath(path) for path in inputs.predictions.values()),
         f"values number the objects of a volume up to {max(lengths)}, and the references have "
-        f"{len(as_classes.classes)} classes: {after_share:.0%} of the references are met if all "
-        f"values are one finding, {before_share:.0%} as classes",
+        f"{len(as_classes.classes)} classes: {after_share:.0%} of the references are matched if "
+        f"all values are one finding, {before_share:.0%} as classes",
         len(values),
         len(values),
         "pass --labels nonzero, or save the class of every object as its value",

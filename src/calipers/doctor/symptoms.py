@@ -204,7 +204,7 @@ def class_meanings(case: Case) -> Iterator[Symptom]:
             "class-names",
             "error",
             case.file,
-            "boxes of classes that the references lack lie on references of one class each"
+            "boxes of classes that the references lack lie on references of one other class each"
             + _gain(overlaps(case.cohort, sample), overlaps(case.cohort, remedy), sample),
             len(sample.label_names) - len(names),
             len(sample),
@@ -228,7 +228,7 @@ def class_meanings(case: Case) -> Iterator[Symptom]:
             "classes-exchanged",
             "error",
             case.file,
-            "boxes lie on references of another class each" + _gain(before, after, sample),
+            "boxes of each class lie on references of another class" + _gain(before, after, sample),
             int(np.isin(sample.label, wrong).sum()),
             len(sample),
             "check the order of the classes",
@@ -254,8 +254,8 @@ def repeated(case: Case) -> Iterator[Symptom]:
         REPEATED,
         "warning",
         case.file,
-        "predictions that are equal to another one, with image, class, box and score: each counts "
-        "as a false alarm",
+        "predictions that repeat another one, with the same image, class, box and score: each "
+        "counts as a false alarm",
         n_copies,
         len(sample),
         "write every prediction once: was the file written twice?",
@@ -280,10 +280,10 @@ def ranks(case: Case) -> Iterator[Symptom]:
         "error",
         case.file,
         f"scores are whole numbers from 1 to {score.max():g}, and low ones lie on references: they "
-        "are places in a list",
+        "look like ranks",
         n,
         n,
-        "write scores that are high for likely findings, such as 1 - place / number",
+        "write scores that are high for likely findings, such as 1 - rank / number",
         few([f"{value:g}" for value in np.sort(score)[:MOST_EXAMPLES].tolist()]),
         {},
         replace(case.sample, score=1.0 - (score - 1.0) / n),
@@ -312,7 +312,7 @@ def inverted_scores(case: Case) -> Iterator[Symptom]:
         f"in {1 - agreement:.0%} of the pairs of one of each",
         len(score),
         len(score),
-        "if the score is a distance, a loss or an uncertainty, write it with the other sign",
+        "if the score is a distance, a loss or an uncertainty, reverse its sign",
         few([f"{value:g}" for value in np.sort(score)[:MOST_EXAMPLES].tolist()]),
         {},
         remedy,
@@ -349,7 +349,7 @@ def silent_classes(case: Case) -> Iterator[Symptom]:
         "silent-classes",
         "note",
         case.file,
-        "classes of which there is no prediction: all their references count as missed",
+        "classes without a prediction: all their references count as missed",
         len(silent),
         len(case.cohort.classes),
         "check that the model knows these classes, or leave them out of the references",
@@ -385,7 +385,7 @@ def score_range(case: Case) -> Iterator[Symptom]:
             "score-raw",
             "error",
             case.file,
-            f"scores run from {score.min():g} to {score.max():g}: no probabilities",
+            f"scores run from {score.min():g} to {score.max():g}: not probabilities",
             int(beyond.sum()),
             len(score),
             "rank by them as they are",
@@ -410,7 +410,7 @@ def boxes(case: Case) -> Iterator[Symptom]:
         trial.code,
         "error",
         case.file,
-        f"boxes {trial.words}{read_as}: {verdict.share_after:.0%} of the references are met "
+        f"boxes {trial.words}{read_as}: {verdict.share_after:.0%} of the references are matched "
         f"with the fix, {verdict.share_before:.0%} without",
         len(case.sample),
         len(case.sample),
@@ -471,18 +471,18 @@ def unmet(case: Case) -> Iterator[Symptom]:
     if min(len(best), n) < MANY_REFERENCES or share_met(best, n) >= least:
         return
     reason = (
-        "the model finds nothing, or its boxes belong to other images or places; no usual mistake "
+        "the model finds nothing, or its boxes belong to other images or places; no common mistake "
         "explains it"
     )
     hint = "compare some predictions with their images"
     if placed >= LEAST_SHARE:
-        reason = f"boxes of other classes meet {placed:.0%} of them"
+        reason = f"boxes of other classes overlap {placed:.0%} of them"
         hint = "check the classes"
     yield Symptom(
         "unmet",
         "note",
         case.file,
-        f"hardly a box meets a reference of its class (IoU 0.5): {reason}",
+        f"hardly any box matches a reference of its class (IoU 0.5): {reason}",
         int((best >= HIT).sum()),
         len(best),
         hint,
@@ -557,8 +557,8 @@ def other_splits(case: Case) -> Iterator[Symptom]:
         OTHER_SPLITS,
         "warning",
         case.file,
-        f"all predictions are for the split {own_split!r}: images with references in other splits "
-        "count as missed",
+        f"all predictions are for the split {own_split!r}: references in other splits count as "
+        "missed",
         n_others,
         n_own + n_others,
         "evaluate the images of this split",
@@ -654,7 +654,7 @@ def _renumbered(
 def _gain(before: F64, after: F64, sample: RawPredictions) -> str:
     n = len(sample)
     return (
-        f": {share_met(after, n):.0%} of the references are met with the fix, "
+        f": {share_met(after, n):.0%} of the references are matched with the fix, "
         f"{share_met(before, n):.0%} without"
     )
 

@@ -69,7 +69,8 @@ def turned(labels: Survey, one: Survey) -> Iterator[Symptom]:
             "error",
             one.source,
             f"voxels overlap their references if they are moved by {steps} voxels along "
-            f"{', '.join(letters)}, or mirrored along {words}: findings lie too much alike to tell",
+            f"{', '.join(letters)}, or mirrored along {words}: the findings lie too similarly to "
+            "tell which",
             n,
             n_tried,
             "compare the origin and the order of the voxels with those of the image",

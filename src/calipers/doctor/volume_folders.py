@@ -446,8 +446,8 @@ def _several_values(labels: Survey) -> Symptom:
         f"labels have {len(labels.values)} values: {values}",
         len(labels.values),
         len(labels.values),
-        "--labels nonzero takes all of them as one finding, --mask-values some, --labels instances "
-        "each as an object",
+        "--labels nonzero reads all of them as one finding, --mask-values some of them, --labels "
+        "instances each as an object",
     )
 
 

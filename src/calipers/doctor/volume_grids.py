@@ -155,13 +155,13 @@ def _tried_places(labels: Survey, one: Survey, names: Sequence[str]) -> _Trial:
     gain = np.array(shifted)
     if (before_dice > after_dice + CLEAR).mean() > 1 - FEWEST_MET:
         return _Trial(
-            hint="the voxels meet their references as they are stored, so the affine is wrong: "
+            hint="the voxels overlap their references as they are stored, so the affine is wrong: "
             "save predictions with the affine of their image"
         )
     if (gain > BETTER_SHIFTED).mean() >= FEWEST_MET:
         return _Trial(
-            hint="voxels placed by their affines would meet their references better if they were "
-            "shifted: is the origin that of the crop?"
+            hint="voxels placed by their affines would overlap their references better if they "
+            "were shifted: is the origin that of the crop?"
         )
     if (after_dice > UNMET).mean() < FEWEST_MET or after_dice.mean() < before_dice.mean():
         return _Trial()
@@ -170,8 +170,8 @@ def _tried_places(labels: Survey, one: Survey, names: Sequence[str]) -> _Trial:
     place = "nearest" if one.is_labels or one.is_candidates or are_equal else "linear"
     return _Trial(
         place,
-        "voxels meet their references where their affines put them: "
-        f"--place {place} resamples them there",
+        f"voxels overlap their references where their affines put them: --place {place} resamples "
+        "them there",
     )
 
 

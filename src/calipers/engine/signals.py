@@ -82,7 +82,7 @@ def _handle(handler: Any) -> None:
 def _leave(number: int, frame: FrameType | None) -> None:
     word, code = ENDINGS[signal.Signals(number)]
     with suppress(OSError):  # nobody reads it
-        os.write(STDERR, f"error: {word}; nothing was begun\n".encode())
+        os.write(STDERR, f"error: {word}; nothing was started\n".encode())
     os._exit(code)
 
 

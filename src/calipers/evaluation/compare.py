@@ -492,8 +492,8 @@ def _warnings(c: Comparison, mixed: Sequence[str]) -> Iterator[str]:
         )
     if mixed:
         yield (
-            f"The permutation mixes the scores of two models ({', '.join(mixed)}): "
-            "its null is that they are interchangeable."
+            f"The permutation mixes the scores of two models ({', '.join(mixed)}): its null "
+            "hypothesis is that they are interchangeable."
         )
 
 

@@ -241,7 +241,7 @@ def average_precision(
         raise UsageError(f"no tie rule {ties!r}; {did_you_mean(ties, ('coco', 'block'))}")
     for value in thresholds:
         if not 0 <= value <= 1:
-            raise UsageError(f"overlaps lie in [0, 1]: {value:g} is no threshold of the IoU")
+            raise UsageError(f"overlaps lie in [0, 1]: {value:g} is not an IoU threshold")
     if max_dets < 1:
         raise UsageError(f"max_dets is at least 1, not {max_dets}")
     view = View()

@@ -444,7 +444,7 @@ def groups_box(
     if crossed:
         title = f"{names[0]}, {title}"
     label = names[0] if len(names) == 1 else "value"
-    whiskers = "5 % and 95 % (of fewer than 20 the range)"
+    whiskers = "5 % and 95 % (the range if there are fewer than 20)"
     if len(group_names) < FEWEST_FOR_TAILS:
         whiskers = "the range"
     return BoxDots(

@@ -64,11 +64,11 @@ def voxel_roc(evaluation: Evaluation, *, models: Sequence[str] | None = None) ->
     at = int(np.abs(np.array(RATES) - RARE).argmin())
     shares = {model: curves.of_model[model][at].value for model in names}
     marks = tuple(int(np.abs(np.array(RATES) - rate).argmin()) for rate in SHOWN_RATES)
-    label = "false positive rate: share of other voxels called"
+    label = "false positive rate: share of other voxels called positive"
     return Curves(
         finding(shares, "At one false voxel in 1,000", "of the reference voxels"),
         Axis(label, RATES[0], 1.0, log=True, ticks=SHOWN_RATES),
-        Axis("share of reference voxels called", 0.0, 1.0),
+        Axis("share of reference voxels called positive", 0.0, 1.0),
         tuple(curves.line(model, slot_of(evaluation, model), marks=marks) for model in names),
         levels=SHOWN_RATES,
         note=_note(evaluation, curves),
@@ -84,7 +84,7 @@ def voxel_precision(evaluation: Evaluation, *, models: Sequence[str] | None = No
     return Curves(
         precision_finding({model: reach(RECALLS, curves.of_model[model]) for model in names}),
         Axis("recall of reference voxels", 0.0, 1.0),
-        Axis("precision of called voxels", 0.0, 1.0),
+        Axis("precision of voxels called positive", 0.0, 1.0),
         tuple(curves.line(model, slot_of(evaluation, model)) for model in names),
         levels=tuple(k / 10 for k in range(1, 11)),
         note=_note(evaluation, curves),

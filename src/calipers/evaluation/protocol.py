@@ -129,7 +129,10 @@ class Protocol:
         if protocol.as_dict() != stored:
             hint = "only protocols that can be written as TOML are found again"
             raise InputError(
-                "a protocol that says everything once", rule="stored-protocol", file=file, hint=hint
+                "a protocol in which every key stands once",
+                rule="stored-protocol",
+                file=file,
+                hint=hint,
             )
         return protocol
 
@@ -269,7 +272,7 @@ class Protocol:
         )
         for plan in plans:
             if not NAME.fullmatch(plan.name):
-                raise UsageError(f"{plan.name!r} is no name of a metric: {GRAMMAR}")
+                raise UsageError(f"{plan.name!r} is not the name of a metric: {GRAMMAR}")
         _check_together(protocol, "metrics")
         return protocol
 
@@ -394,7 +397,7 @@ def _check_together(protocol: Protocol, file: str) -> None:
         where = f"metric[{k}]"
         if plan.name in names[:k]:
             raise InputError(
-                "metric names that differ",
+                "unique metric names",
                 rule="dup-metric",
                 file=file,
                 location=where,
@@ -441,7 +444,7 @@ def _check_claims(plan: MetricPlan, file: str, where: str) -> None:
     """Refuse a name that says something else than the options, and overlaps above 1."""
     claim = contradiction(plan.name, plan.kind, plan.options)
     if claim is not None:
-        hint = "a number is only worth its name: rename the metric, or set its own thresholds"
+        hint = "a metric must compute what its name says: rename it, or set its own thresholds"
         raise InputError(
             f"options with {claim}",
             rule="metric-claim",

@@ -140,8 +140,7 @@ class OpenedFolder:
             notes.append(f"saved with {then}; this is {now}")
         if self.n_earlier:
             notes.append(
-                f"{self.n_earlier} intervals follow rules that have changed since; they stand as "
-                "they were stored"
+                f"{self.n_earlier} intervals follow earlier rules; they are shown as stored"
             )
         if self.changed:
             notes.append(
@@ -163,8 +162,8 @@ class OpenedFolder:
             location=first.place,
             value=first.now,
             hint=f"saved with {then}; this is {now}{others}: use the version it was saved with, "
-            "evaluate again, or pass differences='warn' (--differences warn) to go on with the "
-            "values of now",
+            "evaluate again, or pass differences='warn' (--differences warn) to continue with the "
+            "recomputed values",
         )
 
 
@@ -412,8 +411,8 @@ def _check_counts(stored: StoredFolder) -> None:
     for key, value in counts.items():
         if _bits(document_counts.get(key)) != _bits(value):
             hint = (
-                "the files of this folder are not of one run: "
-                "take it from a backup, or evaluate again"
+                "the files of this folder are not from one run: restore it from a backup, or "
+                "evaluate again"
             )
             raise InputError(
                 f"{value!r} as the tables have it",

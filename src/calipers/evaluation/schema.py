@@ -61,7 +61,7 @@ class MatchingTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         if self.max_dets != math.inf and not (
             self.max_dets >= 1 and self.max_dets == int(self.max_dets)
         ):
-            expected = "a whole number from 1 on, or inf"
+            expected = "a whole number of at least 1, or inf"
             raise InputError(expected, rule="range", location="max_dets", value=self.max_dets)
         if math.isnan(self.score_cut):  # which TOML has, and no setting means anything with it
             raise InputError(

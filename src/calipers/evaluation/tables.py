@@ -307,9 +307,9 @@ def intervals_table(evaluation: Evaluation) -> Table:
         notes=(
             "The headline metrics for all classes together; evaluation.json has the others. "
             "Percentile: the percentile interval, which most papers use, for comparison. Bias: "
-            "mean of the replicates minus the value. Error of low and high: standard error of the "
-            "bounds that comes from the number of replicates (Monte-Carlo error). Left out: "
-            "replicates without a value.",
+            "mean of the replicates minus the value. Error of low and high: Monte-Carlo standard "
+            "error of the bounds, from the finite number of replicates. Left out: replicates "
+            "without a value.",
         ),
         kinds=("name", "text", "value", "text", "value", "number", "number", "number", "count"),
     )

@@ -186,8 +186,8 @@ def group_warnings(rows: Sequence[Row], metrics: Sequence[str]) -> tuple[str, ..
     if not without:
         return ()
     return (
-        f"By size there is no {', '.join(without)}: such a matching knows no sizes, "
-        "or has a size of its own.",
+        f"By size there is no {', '.join(without)}: their matching ignores sizes, or has a rule of "
+        "its own for them.",
     )
 
 
@@ -228,7 +228,7 @@ def _classes(cohort: Cohort, metrics: list[Metric[Any]]) -> Iterator[str]:
     blind = dict.fromkeys(m.facts.word for m in metrics if not m.facts.knows_ignored)
     if ignored:
         for word in blind:
-            yield f"{word} knows no ignored references: {ignored} were left out."
+            yield f"{word} does not support ignored references: {ignored} were left out."
 
 
 def _split_sequences(
@@ -248,7 +248,8 @@ def _split_sequences(
     if number:
         yield (
             f"{', '.join(chain(*names))}: {number} of {int(sequence.max()) + 1} sequences lie in "
-            f"several {plural(units.name)}, which are resampled apart; use --cluster {SEQUENCE}."
+            f"several {plural(units.name)}, which are resampled separately; use --cluster "
+            f"{SEQUENCE}."
         )
 
 
@@ -270,10 +271,7 @@ def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> I
             continue
         distinct = 1 + int(np.count_nonzero(np.diff(np.sort(predictions.score))))
         if not predictions.scored:
-            yield (
-                f"{model}: has no scores; all count as 1, "
-                "and rankings depend on nothing but the tie rule."
-            )
+            yield f"{model}: no scores; all count as 1, so rankings depend only on the tie rule."
         elif distinct == 1 and len(predictions) > 1:
             yield (
                 f"{model}: all scores are equal, so average precision depends on the tie rule "

@@ -281,7 +281,7 @@ def _weights(cohort: Cohort, recipe: FusionRecipe, names: tuple[str, ...]) -> F6
     for name in recipe.weights:
         if name not in cohort.models:
             raise UsageError(
-                f"recipe {recipe.name!r} has a weight for {name!r}, which is no model; "
+                f"recipe {recipe.name!r} has a weight for {name!r}, which is not a model; "
                 f"{did_you_mean(name, cohort.models)}"
             )
     return checked_weights([recipe.weights.get(name, 1.0) for name in names], len(names))

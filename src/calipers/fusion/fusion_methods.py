@@ -265,7 +265,7 @@ def checked_weights(weights: Sequence[float] | None, n_models: int) -> F64:
     if len(numbers) != n_models:
         raise UsageError(f"one weight per model: {n_models} are needed, got {len(numbers)}")
     if min(numbers, default=1.0) < 0 or max(numbers, default=1.0) <= 0:
-        raise UsageError(f"weights are from 0 on and not all 0, got {numbers}")
+        raise UsageError(f"weights are 0 or more, and not all 0, got {numbers}")
     return np.array(numbers)
 
 
@@ -282,8 +282,8 @@ def _pools(boxes: Any, scores: Any, labels: Any) -> tuple[list[BoxPool], I64]:
     n_models = len(columns[0])
     if n_models == 0 or any(len(column) != n_models for column in columns):
         raise UsageError(
-            "boxes, scores and labels are lists with one array per model, of one length from 1 on; "
-            f"got {', '.join(str(len(column)) for column in columns)}"
+            "boxes, scores and labels are lists with one array per model, of the same length, at "
+            f"least 1; got {', '.join(str(len(column)) for column in columns)}"
         )
     models = [_model(k, *entries) for k, entries in enumerate(zip(*columns))]
     widths = {corners.shape[1] for corners, _, _ in models if len(corners)}

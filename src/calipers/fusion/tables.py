@@ -131,10 +131,9 @@ def tuning_table(tuning: FusionTuning) -> Table:
 def tuning_note(tuning: FusionTuning) -> str:
     """Return how the search was done and judged, and whether it is shown to help."""
     return (
-        f"{tuning.gain.sentence} {tuning.n_images:,} images, {tuning.folds} folds by "
-        f"{tuning.unit} (n = {tuning.n_units:,}), seed {tuning.seed}; {tuning.n_trials:,} values "
-        "were computed. The interval of the held-out value leaves out how much the search "
-        "itself would vary."
+        f"{tuning.gain.sentence} {tuning.n_images:,} images, {tuning.folds} folds by {tuning.unit} "
+        f"(n = {tuning.n_units:,}), seed {tuning.seed}; {tuning.n_trials:,} values were computed. "
+        "The interval of the held-out value does not include the variability of the search itself."
     )
 
 
@@ -150,7 +149,7 @@ def parameters_table(tuning: FusionTuning) -> Table:
         ("parameter", "tried", "as given", "tuned", "same choice in folds"),
         tuple(rows),
         title="What the search chose",
-        notes=("A choice that differs between folds is unstable: chance may have made it.",),
+        notes=("A choice that differs between folds is unstable and may be due to chance.",),
         name="table-parameters",
         kinds=("text", "text", "text", "text", "text"),
     )

@@ -32,9 +32,9 @@ METHOD = (
 NOT_EVALUATED = "Whether the ensemble is better than its members was not evaluated."
 TUNING_METHOD = (
     "The parameters were chosen on the tuning split: each in turn takes the best value of its "
-    "range, from the recipe's own values on, until a round changes nothing. The same search was "
-    "repeated with every fold left out, and the recipe that it ended with was carried out on that "
-    "fold. All folds together give the held-out value; calibrations were fitted inside the search."
+    "range, starting from the values of the recipe, until a round changes nothing. The same search "
+    "was repeated with every fold left out, and the resulting recipe was applied to that fold. All "
+    "folds together give the held-out value; calibration was fitted within the search."
 )
 
 

@@ -175,9 +175,7 @@ def check_names(classes: Sequence[str], image_ids: Sequence[str] | None) -> None
             "at least one class name, all text", rule="classes", field="classes", value=classes
         )
     if len(set(classes)) < len(classes):
-        raise InputError(
-            "class names that differ", rule="dup-category", field="classes", value=classes
-        )
+        raise InputError("unique class names", rule="dup-category", field="classes", value=classes)
     if image_ids is not None and len(set(image_ids)) < len(image_ids):
         twice = next(name for name in image_ids if list(image_ids).count(name) > 1)
-        raise InputError("image ids that differ", rule="dup-image", field="image_ids", value=twice)
+        raise InputError("unique image ids", rule="dup-image", field="image_ids", value=twice)

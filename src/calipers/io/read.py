@@ -277,7 +277,7 @@ def sniff_file(file: InputFile) -> Sniffed:
     names = ", ".join(sorted(registry.known("format")))
     hint = "name the format with format=... (--format)"
     if file.file.lower().endswith((".yaml", ".yml")):
-        hint = "of a YOLO data set give the folder of its labels, such as labels/val"
+        hint = "for a YOLO data set, give the folder of its labels, such as labels/val"
     raise InputError(
         f"one of the formats {names}",
         rule="format",

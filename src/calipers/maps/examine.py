@@ -513,7 +513,7 @@ class AlikeCheck:
             )
         if sample.name in self.names:
             raise InputError(
-                "names of samples that differ",
+                "unique names of samples",
                 rule="dup-image",
                 location=sample.name,
                 value=sample.name,

@@ -253,7 +253,7 @@ class FBeta(CountMetric):
         id="f-beta@1",
         short={"F1": {"beta": 1}, "F2": {"beta": 2}},
         word="F scores",
-        meaning=("Sensitivity and PPV in one number; beta above 1 gives sensitivity more weight."),
+        meaning="Sensitivity and PPV in one number; beta above 1 gives sensitivity more weight.",
         page="explanation/counts.md",
     )
 
@@ -314,8 +314,8 @@ class Accuracy(ImageCountMetric):
         short={"accuracy": {}},
         trials="images",
         meaning=(
-            "Right calls among all, including images without the class: high even without any "
-            "prediction when findings are rare."
+            "Correct decisions among all decisions, including images without the class: high even "
+            "without any prediction when findings are rare."
         ),
         page="explanation/counts.md",
     )
@@ -364,7 +364,7 @@ class Count(CountMetric):
         counts_events=True,
         per_image=False,
         word="counts",
-        meaning="A plain count; of false alarms (FP) and missed references (FN) less is better.",
+        meaning="A plain count; fewer false alarms (FP) and missed references (FN) are better.",
         page="explanation/counts.md",
     )
 

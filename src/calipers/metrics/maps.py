@@ -536,9 +536,9 @@ class Aupro(MapMetric):
         swap=False,
         word="AUPRO",
         meaning=(
-            "The mean share of every reference that is called, as a function of the share of other "
-            "voxels that are called, up to 0.3 of them: all references count the same, whatever "
-            "their size."
+            "The mean share of every reference that is called positive, as a function of the share "
+            "of other voxels called positive, up to 0.3 of them: all references count the same, "
+            "whatever their size."
         ),
         citations=(
             "Bergmann P, et al. The MVTec anomaly detection dataset: a comprehensive real-world "
@@ -563,9 +563,9 @@ class VoxelDice(MapMetric):
         swap=False,
         word="Dice of voxels",
         meaning=(
-            "Twice the number of called reference voxels, over the number of called plus reference "
-            "voxels: at the threshold that is best on these same images, which is optimistic, or "
-            "at a given one."
+            "Twice the number of reference voxels called positive, over the number of voxels "
+            "called positive plus that of reference voxels: at the threshold that is best on these "
+            "same images, which is optimistic, or at a given one."
         ),
         page="explanation/maps.md",
     )
@@ -586,8 +586,8 @@ class VoxelIou(MapMetric):
         swap=False,
         word="IoU of voxels",
         meaning=(
-            "The number of called reference voxels, over the number of voxels that are called or "
-            "belong to references; Dice / (2 - Dice)."
+            "The number of reference voxels called positive, over the number of voxels that are "
+            "called positive or belong to references; Dice / (2 - Dice)."
         ),
         page="explanation/maps.md",
     )

@@ -16,7 +16,7 @@ second.
     share of the sequences with a reference in which there is a hit at all.
 ``alarms-per-minute``
     false alarms over the length of the sequences. An alarm is a run of frames that follow each
-    other with at least one false alarm in each, so that an alarm that stays is one alarm.
+    other with at least one false alarm in each, so that an alarm that lasts counts once.
 
 With ``min_duration`` (1) an alarm counts only if it lasts for so many frames in a row; a hit is
 then found in the frame in which it has lasted as long. The option ``fps`` replaces the column.
@@ -490,9 +490,7 @@ class AlarmsPerMinute(SequenceMetric):
         bounds=(0.0, float("inf")),
         higher_is_better=False,
         word="false alarms per minute",
-        meaning=(
-            "Runs of frames with a false alarm, per minute; an alarm that stays is one alarm."
-        ),
+        meaning="Runs of frames with a false alarm, per minute; an alarm that lasts counts once.",
         citations=CITATIONS,
         page=PAGE,
     )

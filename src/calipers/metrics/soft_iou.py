@@ -48,11 +48,11 @@ class SoftInstanceIou(MapMetric):
         swap=False,
         word="soft instance IoU",
         meaning=(
-            "For every reference, without a threshold: the score inside it, over the mean of its "
-            "size and of all score on it and the background; then the mean per image. At alpha 0.5 "
-            "this is a soft Dice, so the soft Jaccard stands beside it. Faint scores all over the "
-            "background lower it. An image without references has 1 if nothing is called, and less "
-            "with every score."
+            "For every reference, without a threshold: the sum of scores inside it, over the mean "
+            "of its size and of the sum of scores on it and the background; then the mean per "
+            "image. At alpha 0.5 this is a soft Dice, so the soft Jaccard stands beside it. Faint "
+            "scores all over the background lower it. An image without references has 1 if every "
+            "score is 0, and less with every score."
         ),
         citations=(REVISITING,),
         page="explanation/maps.md#soft-instance-iou",

@@ -94,7 +94,7 @@ def labellings_of(
     labels += [Labelling(OMS, scope.unsafe(value), value, swept=True) for value in several]
     if not labels:
         raise InputError(
-            "scores that differ, or a tau, or OOD labels",
+            "different scores, or a tau, or OOD labels",
             rule="constant-scope",
             value=f"s = {scope.score[0]:g} on all {len(scope)} images",
             hint="if all scores are equal, no tau separates safe from unsafe images: "

@@ -583,7 +583,7 @@ def _scope(result: MonitorEvaluation) -> Iterator[str]:
     if "score_cut" in settings:
         yield f"Predictions with a score below {settings['score_cut']:g} do not count."
     if "set_aside" in settings:
-        yield f"Broken records that were set aside and count nowhere: {settings['set_aside']}."
+        yield f"Broken records that were set aside and are not counted: {settings['set_aside']}."
 
 
 def _labels(result: MonitorEvaluation) -> Iterator[str]:

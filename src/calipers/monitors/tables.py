@@ -146,7 +146,7 @@ def halves_table(result: MonitorEvaluation, monitors: Sequence[str] | None = Non
         tuple(rows),
         title=f"At thresholds that {n_halves} random halves choose",
         notes=(
-            "Spread over random halves of these images; it is no confidence interval. Intervals "
+            "Spread over random halves of these images; it is not a confidence interval. Intervals "
             "and counts elsewhere are those of the first half.",
         ),
         name="table-halves",

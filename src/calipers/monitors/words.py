@@ -274,7 +274,7 @@ def _on_direction(result: MonitorEvaluation, name: str, higher: bool) -> Iterato
             labels = "unsafe" if paradigm == OMS else "OOD"
             yield (
                 f"{name}: AUROC is {area.value:.3f}, below 0.5 ({labels} images get lower alarms): "
-                f"if low scores mean alarm, say higher_is_alarm={not higher}"
+                f"if low scores mean alarm, set higher_is_alarm={not higher}"
             )
             return
 
@@ -349,7 +349,7 @@ def _chance_words(result: MonitorEvaluation, name: str, paradigm: str) -> str:
         return "that is better than chance"
     p = result.chance_tests(paradigm)[name].p_adjusted
     return (
-        f"alone that would be better than chance, as one of {n_monitors} monitors it is not shown "
+        f"alone it would be better than chance; as one of {n_monitors} monitors it is not shown "
         f"({p_text(p)} for the largest of {n_monitors})"
     )
 

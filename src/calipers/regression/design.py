@@ -37,8 +37,8 @@ TOKEN = re.compile(
 KINDS = {"quoted": "name", "quoted_category": "category"}  # of tokens in backquotes
 PLAIN = re.compile(r"[^\W\d][\w.]*")
 GRAMMAR = (
-    "write y ~ a + b + a:b; C(a) makes categories of numbers, -1 takes the intercept away, names "
-    "with other signs stand in `backquotes`"
+    "write y ~ a + b + a:b; C(a) makes categories of numbers, -1 removes the intercept, names with "
+    "other characters go in `backquotes`"
 )
 
 MEMORY = "<table>"
@@ -91,7 +91,7 @@ class Formula:
         if not terms and not intercept:
             raise UsageError(f"nothing is left to fit in {text!r}; {GRAMMAR}")
         if any(name in term for term in terms):
-            raise UsageError(f"{name!r} cannot explain itself in {text!r}")
+            raise UsageError(f"{name!r} cannot be its own predictor in {text!r}")
         categories = frozenset(word for kind, word in tokens if kind == "category")
         for word in [word for kind, word in tokens if kind == "name"]:
             if word in categories:
@@ -153,7 +153,7 @@ def _terms(tokens: list[tuple[str, str]], formula: str) -> tuple[list[tuple[str,
         if kinds == ["number"]:
             intercept = (part[0][1] == "1") == (sign == "+")
         elif sign == "-" or "number" in kinds:
-            raise UsageError(f"only the intercept can be taken away, as -1, in {formula!r}")
+            raise UsageError(f"only the intercept can be removed, as -1, in {formula!r}")
         else:
             # `a:a` is `a`, and `a:b` is `b:a`.
             names = tuple(dict.fromkeys(name for _, name in part))
@@ -179,9 +179,11 @@ def _summands(
             summands[-1][1].append((kind, text))
             expected = "sign"
         else:
-            raise UsageError(f"{text!r} is out of place in the formula {formula!r}; {GRAMMAR}")
+            raise UsageError(
+                f"{text!r} is not expected at its place in the formula {formula!r}; {GRAMMAR}"
+            )
     if expected == "factor":
-        raise UsageError(f"the formula {formula!r} breaks off; {GRAMMAR}")
+        raise UsageError(f"the formula {formula!r} is incomplete; {GRAMMAR}")
     return summands
 
 
@@ -554,7 +556,7 @@ def check_rank(checked_design: Design, file: str) -> None:
         weights = np.linalg.lstsq(matrix[:, :k], matrix[:, k], rcond=None)[0]
         parts = np.flatnonzero(np.abs(weights) * length[:k] > 1e-6 * length[k])
         names = ", ".join(checked_design.names[j] for j in parts)
-        hint = f"it is made of {names}: leave one of them out"
+        hint = f"it is determined by {names}: leave one of them out"
     raise InputError(
         "columns that do not determine each other",
         rule="rank-deficient",

@@ -176,8 +176,8 @@ def _from_threshold(settings: MapSettings) -> str:
         return f"of at least {settings.threshold:g}"
     rule = "the pooled Dice is best"
     if settings.rate:
-        rule = f"{level_text(settings.rate)} of the voxels outside references are called"
-    words = f"from the threshold on at which {rule}"
+        rule = f"{level_text(settings.rate)} of the voxels outside references are called positive"
+    words = f"of at least the threshold at which {rule}"
     if settings.tuning:
         words += f", chosen on {settings.tuning}, which was left out"
     return words
@@ -208,7 +208,7 @@ def _soft(ev: Evaluation) -> Iterator[str]:
     yield (
         "Sums run over the reference and the background, without other references, with scores p, "
         "membership y and e = 0.00001; the value of an image is the mean over its references, and "
-        "1 if there are none and nothing is called."
+        "1 if there are none and nothing is called positive."
     )
 
 
@@ -268,11 +268,11 @@ def _certainty(page: Context, cite: _Citations) -> Iterator[str]:
 def _few_errors_in_words(units: str) -> str:
     """Return what stands for the bootstrap where errors are few."""
     return (
-        f"Where few {units} had an error, or nearly all, the interval is Jeffreys' interval of a "
-        "share (for rates: of a Poisson rate), with the effective sample size that the bootstrap "
-        f"standard error implies; where no error was seen, errors within one of the {units} are "
-        f"assumed to correlate by {ASSUMED_LIKENESS:g}, up to a limit. A further error in another "
-        f"of the {units} never makes the bound on the side of more errors less cautious."
+        f"Where few {units} had an error, or nearly all, the interval is Jeffreys' interval for a "
+        "proportion (for rates: for a Poisson rate), with the effective sample size that the "
+        "bootstrap standard error implies; where no error was seen, errors within one of the "
+        f"{units} are assumed to correlate by {ASSUMED_LIKENESS:g}, up to a limit. A further error "
+        f"in another of the {units} never makes the bound on the side of more errors less cautious."
     )
 
 
@@ -289,7 +289,7 @@ def _sampling_words(ev: Evaluation) -> str:
     """Return how units were drawn, if there are strata or nested units."""
     cluster, strata = ev.protocol.cluster, ev.protocol.strata
     if strata is not None:
-        return f", drawn inside every {strata}"
+        return f", drawn within each {strata}"
     if not isinstance(cluster, str) and len(cluster) > 1:
         return f", each with all its {named_plural(cluster[1])}"
     return ""
@@ -344,7 +344,7 @@ def intervals_in_words(evaluation: Evaluation) -> str:
         less = "one" if strata is None else f"one per {strata}"
         words.append(
             "Each is a t interval around the value, with the standard deviation of its replicates "
-            "as standard error, on the scale of the metric (logit between 0 and 1, log from 0 on); "
+            "as standard error, on the scale of the metric (logit between 0 and 1, log above 0); "
             f"its degrees of freedom are the number of {units} less {less}."
         )
     else:

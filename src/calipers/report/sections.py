@@ -143,8 +143,8 @@ def _family_in_words(page: Context, comparison: Comparison) -> str:
         return family
     leader, metric = comparison.rows[0].model_a, page.evaluation.headline[0]
     return (
-        f"{family} {short_name(leader)}, first in {metric}, is shown against the others; as these "
-        "images chose it, the pairs of the others count as tests too."
+        f"{family} {short_name(leader)}, first in {metric}, is shown against the others; because "
+        "it was chosen on these images, the pairs of the others count as tests too."
     )
 
 
@@ -355,9 +355,9 @@ def choices(page: Context) -> str:
     if not figure:
         return ""
     words = (
-        f"The protocol calls a place right at {ev.protocol.matching.criterion} "
-        f"{ev.protocol.matching.threshold:g}. Nobody can prove that this threshold is the right "
-        "one; the figure shows the result at other thresholds."
+        f"The protocol counts a prediction as a hit at {ev.protocol.matching.criterion} "
+        f"{ev.protocol.matching.threshold:g}. The threshold is a choice; the figure shows the "
+        "result at other thresholds."
     )
     return paragraph(words) + figure
 

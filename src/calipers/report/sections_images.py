@@ -109,7 +109,10 @@ def _threshold(settings: MapSettings) -> str:
     where = f" on {settings.tuning}, which is left out here" if settings.tuning else ""
     rule = "of the best Dice"
     if settings.rate is not None:
-        rule = f"at which {level_text(settings.rate)} of the voxels outside references are called"
+        rule = (
+            f"at which {level_text(settings.rate)} of the voxels outside references are called "
+            "positive"
+        )
     return f"above the score {rule}{where}; the threshold of every model is under Data"
 
 

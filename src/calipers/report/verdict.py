@@ -80,7 +80,8 @@ WORDS = {
 }
 MOST_NAMED = 3
 NOTHING_THERE = (
-    "There is nothing to find: no image has a reference. Values only show how little is called."
+    "No image has a reference, so there is nothing to find. Values only show how much is marked by "
+    "mistake."
 )
 ADDED = (
     "The sensitivity at one false alarm per image is not a metric of the protocol {protocol!r}; "

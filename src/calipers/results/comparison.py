@@ -226,7 +226,7 @@ class Ranking(Document):
         """Return in words which model is first and how stable that is.
 
         Of two equal models, one is first in 80 % or more of the replicates in 41 % of all data
-        sets: the sentence says that such a share is no probability of being better.
+        sets: the sentence says that such a share is not a probability of being better.
         """
         first = [place.model for place in self.places if place.rank == 1]
         claim = "is first" if len(first) == 1 else "share rank 1"
@@ -307,6 +307,9 @@ class Comparison(Document):
     cohort: Mapping[str, Any]  # counts, as in JSON
     ranking: Ranking | None
     warnings: tuple[str, ...]
+
+    def _series(self) -> list[str]:
+        return [*(row.model_a for row in self.rows), *(row.model_b for row in self.rows)]
 
     @property
     def untested(self) -> int:

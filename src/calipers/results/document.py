@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
@@ -36,6 +37,8 @@ DRAW = "calipers.show.mpl.draw:draw"
 ESTIMATE = "calipers.show.html:of_estimate"
 COHORT = "calipers.show.table:cohort_html"
 ESTIMATE_WORDS = "calipers.show.words:estimate_text"
+APART = "calipers.show.words:names_apart"
+SHORTEST_CUT = 28  # characters; no title, cell or label cuts a name of this length
 
 
 @names_methods
@@ -95,7 +98,8 @@ class Document(ABC):
         """
         if not self.TABLES:
             raise UsageError(f"{type(self).__name__} has no tables")
-        tables: list[Table] = linked(self.TABLES)(self)
+        with self._names_apart():
+            tables: list[Table] = linked(self.TABLES)(self)
         return tables
 
     def figure(self, name: str | None = None, *of: str, **choices: Any) -> Figure:
@@ -115,7 +119,8 @@ class Document(ABC):
             names = list(filter(None, figures))
             raise UsageError(f"no figure {key!r}; {did_you_mean(key, names)}")
         _check_options(f"the figure {key!r}", _parameters(figures[key])[1:], choices)
-        return figures[key](self, *of, **choices)
+        with self._names_apart():
+            return figures[key](self, *of, **choices)
 
     def plot(self, name: str | None = None, ax: Axes | None = None, **choices: Any) -> Axes:
         """Draw a figure with matplotlib (extra ``mpl``) and return its axes, which notebooks show.
@@ -154,6 +159,20 @@ class Document(ABC):
         html: str = linked(self.NOTEBOOK)(self)
         return html
 
+    def _series(self) -> list[str]:
+        """Return the names that stand beside each other in titles: models and monitors."""
+        return [*getattr(self, "models", ()), *getattr(self, "monitors", ())]
+
+    def _names_apart(self) -> AbstractContextManager[None]:
+        """Keep long names that would be shortened to the same text different, in all that is
+        made inside.
+        """
+        names = self._series()
+        if max(map(len, names), default=0) <= SHORTEST_CUT:
+            return nullcontext()  # nothing is cut, and the words need not be imported
+        apart: AbstractContextManager[None] = linked(APART)(names)
+        return apart
+
     def _figures(self) -> Mapping[str, Callable[..., Figure]]:
         if not self.FIGURES:
             raise UsageError(f"{type(self).__name__} has no figures")
@@ -168,7 +187,8 @@ class Document(ABC):
         function = linked(link)
         _check_options(f"the {what}", _parameters(function)[2:], options)
         try:
-            target: Path = function(self, Path(errors.path("path", path)), **options)
+            with self._names_apart():
+                target: Path = function(self, Path(errors.path("path", path)), **options)
         except UnicodeEncodeError as error:
             # A name of a model, class or image from Python, or the path itself.
             expected = "names in UTF-8, without half a surrogate pair"

@@ -54,7 +54,8 @@ FLAGS = {
         "the jackknife is unreliable for medians and AP at fixed recalls, which move in steps"
     ),
     "classes_left_out": (
-        "in more than 5 % of the bootstrap samples a class has no references and leaves the mean"
+        "in more than 5 % of the bootstrap samples a class has no references and drops out of the "
+        "mean"
     ),
     "rare_classes": (
         "the mean includes classes in fewer than 5 units, whose average precision tends to be "

@@ -144,7 +144,7 @@ def small_json(path: Path | str, what: str, most: int) -> Any:
 
 
 def _no_constant(text: str) -> float:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def check_file(output: str, *, force: bool, inputs: Iterable[str]) -> None:

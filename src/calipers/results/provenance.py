@@ -94,7 +94,9 @@ def check_record(record: Mapping[str, Any], file: str) -> None:
             file=file,
             location="/record_hash",
             value=record.get("record_hash"),
-            hint="it was changed after the run: take the folder from a backup, or evaluate again",
+            hint=(
+                "it was changed after the run: restore the folder from a backup, or evaluate again"
+            ),
         )
 
 
@@ -252,7 +254,9 @@ def check_log(path: Path, record: Mapping[str, Any], run: bytes) -> CheckedLog:
             f"the log of runs that {LAST} names",
             rule="not-found",
             file=str(path),
-            hint="it was removed after the run: take the folder from a backup, or evaluate again",
+            hint=(
+                "it was removed after the run: restore the folder from a backup, or evaluate again"
+            ),
         )
     entries: list[dict[str, Any]] = [json.loads(line) for line in lines]
     of_runs = [k for k, entry in enumerate(entries) if "written" not in entry]
@@ -294,6 +298,6 @@ def _broken(
         file=str(path),
         location=f"line {number}",
         value=value,
-        hint="the log was changed after the run: take the folder from a backup; "
-        "to begin a new log, evaluate into a new folder",
+        hint="the log was changed after the run: restore the folder from a backup; to begin a new "
+        "log, evaluate into a new folder",
     )

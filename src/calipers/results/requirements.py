@@ -410,7 +410,9 @@ def _lacking(row: Mapping[str, Any], requirement: Requirement) -> list[str]:
             "error, as version 0.1 wrote them: evaluate again for an interval of the metric"
         ]
     if row["low"] == row["high"]:
-        return ["the interval has no width: all units agree, which says nothing about others"]
+        return [
+            ("the interval has a width of 0: all units agree, which says nothing about other units")
+        ]
     level = row["level"]
     if requirement.level is not None and (
         level is None or not math.isclose(level, requirement.level, abs_tol=1e-9)

@@ -516,7 +516,7 @@ def check_grid(grid: Grid) -> None:
         if name not in choices:
             raise UsageError(f"no choice {name!r} in a grid; {did_you_mean(name, choices)}")
         if not isinstance(values, list | tuple) or not _all_different(values):
-            raise UsageError(f"{name}: expected a list of values that differ, not {values!r}")
+            raise UsageError(f"{name}: expected a list of different values, not {values!r}")
         for value in values:
             _check_value(name, value)
 

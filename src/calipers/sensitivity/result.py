@@ -299,7 +299,7 @@ class Multiverse(Document):
         return [
             f"Resampled by {robust.unit} (n = {robust.n_units}), {self.models[k]} most often has "
             f"the best value in {percent_text(robust.leads[k])} of {robust.replicates} bootstrap "
-            "samples, which is no probability of being better; brackets are "
+            "samples, which is not a probability of being better; brackets are "
             f"{level_text(robust.level)} percentile intervals."
         ]
 

@@ -104,14 +104,14 @@ def _max_dets_change(
     protocol: Protocol, plan: MetricPlan, value: Any
 ) -> tuple[Protocol, MetricPlan]:
     if not float(value).is_integer() or value < 1:
-        raise UsageError(f"max_dets must be a whole number from 1, not {value!r}")
+        raise UsageError(f"max_dets must be a whole number of at least 1, not {value!r}")
     return protocol, replace(plan, options={**plan.options, "max_dets": int(value)})
 
 
 # What a choice is in words, and how it changes the plan of a metric or its protocol.
 CHOICES: Mapping[str, tuple[str, Change]] = {
     "threshold": ("threshold of the criterion", _threshold_change),
-    "score_cut": ("score from which predictions count", _option_change("score_cut")),
+    "score_cut": ("lowest score that counts", _option_change("score_cut")),
     "least_area": ("smallest area that counts (px²)", _least_area_change),
     "max_dets": ("predictions that count, per image and class", _max_dets_change),
     "criterion": ("criterion", _option_change("criterion")),
@@ -291,7 +291,7 @@ def sweep(
             )
         return _of_models(cohort, plan, axes, ci=ci, seed=seed, how=how)
     if runs < 1 or runs != int(runs):
-        raise UsageError(f"runs must be a whole number from 1, not {runs!r}")
+        raise UsageError(f"runs must be a whole number of at least 1, not {runs!r}")
     # Runs have the seeds from `seed` on: the last one must be valid, too.
     check_seed(seed + runs - 1)
     return _of_oracle(cohort, plan, axes, runs, seed, tuple(with_), how)
@@ -540,7 +540,7 @@ def check_choice(name: str, values: Sequence[Value]) -> None:
     if isinstance(values, str) or not len(values):
         raise UsageError(f"{name} needs a list of values, not {values!r}")
     if len(set(values)) < len(values):
-        raise UsageError(f"{name} needs values that differ, got {list(values)!r}")
+        raise UsageError(f"{name} needs different values, got {list(values)!r}")
     kind, sign, _ = name.partition(".")
     if name not in CHOICES and not (sign and kind in KINDS):
         known_names = [*CHOICES, *(f"{kind}.<parameter>" for kind in KINDS)]

@@ -219,7 +219,7 @@ def _cautions(d: Difference) -> list[str]:
     e, least = d.estimate, smallest_p(d.estimate.n_units)
     cautions = []
     if not math.isnan(d.p) and least >= 1.0 - e.level:
-        still = ", also where the interval leaves 0 out" if e.low > 0.0 or e.high < 0.0 else ""
+        still = ", even where the interval excludes 0" if e.low > 0.0 or e.high < 0.0 else ""
         units = count_text(e.unit, e.n_units)
         cautions.append(f"With {units} no p value can be below {least:g}{still}.")
     return cautions

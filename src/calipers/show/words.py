@@ -29,8 +29,11 @@ An estimate has marks behind its interval where caution is due, and `legend` exp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any
 from unicodedata import normalize
 
@@ -377,6 +380,8 @@ def with_units(words: str, unit: str) -> str:
 LONGEST_NAME = 40  # characters of a name in a title or a cell
 NAME_TAIL = 15  # of them from its end: versions and folds stand there
 LONGEST_DISPLAY = 200
+# long name -> what stands for it beside others of its family; see `names_apart`
+_APART: ContextVar[Mapping[str, str]] = ContextVar("_APART", default=MappingProxyType({}))
 KEPT = 120
 UNSEEN = "\ufffd"
 
@@ -394,11 +399,27 @@ INVISIBLE = {
 def short_name(name: str, longest: int = LONGEST_NAME, tail: int = NAME_TAIL) -> str:
     """Return a name that fits a title or a cell; a long one loses its middle.
 
-    Names of one family differ at their ends: versions and folds stand there.
+    Names of one family differ at their ends: versions and folds stand there. Those that differ in
+    their middle alone keep it inside `names_apart`.
     """
     if len(name) <= longest:
         return name
+    different = _APART.get().get(name)
+    if different is not None and len(different) <= longest:
+        return different
     return f"{name[: longest - tail - 1]}…{name[-tail:]}"
+
+
+@contextmanager
+def names_apart(names: Iterable[str]) -> Iterator[None]:
+    """Shorten names inside so that no two of these become equal."""
+    distinct = list(dict.fromkeys(names))
+    changed = tell_apart(distinct, short_name, LONGEST_NAME) | tell_apart(distinct, label_name)
+    token = _APART.set({**_APART.get(), **changed})
+    try:
+        yield
+    finally:
+        _APART.reset(token)
 
 
 def label_name(name: str) -> str:

@@ -115,7 +115,7 @@ def _number(text: str, parameter: str, number: str) -> float:
         value = math.nan
     if parameter == "k":
         if not (value == value // 1 and 1 <= value <= LARGEST_K):
-            raise UsageError(f"pooling top-k takes a whole number from 1 on, got {text!r}")
+            raise UsageError(f"pooling top-k takes a whole number of at least 1, got {text!r}")
         return value
     if parameter == "r" and not (0 < value < math.inf):
         raise UsageError(f"pooling lse takes a number above 0, got {text!r}")

@@ -466,7 +466,7 @@ def _add_bag(maps: dict[str, Volume], bag: str, volume: Volume) -> None:
 def _unused_note(file: str, names: list[str]) -> tuple[str, ...]:
     if not names:
         return ()
-    return (f"{file}: arrays that are no maps were not read: {', '.join(names)}",)
+    return (f"{file}: arrays that are not maps were not read: {', '.join(names)}",)
 
 
 def _native_type(layout: ArrayLayout) -> np.dtype[Any]:

@@ -285,7 +285,7 @@ def _shapes(cohort: Cohort, grid: Sequence[int] | None, size: F64) -> I64:
     )
     if not whole or len(cells) != cohort.dimensions:
         axes = ", ".join(AXES[cohort.dimensions])
-        raise UsageError(f"a grid is ({axes}), whole numbers from 1 on, got {grid!r}")
+        raise UsageError(f"a grid is ({axes}), whole numbers of at least 1, got {grid!r}")
     return np.tile(np.array(cells, np.int64), (cohort.n_images, 1))
 
 

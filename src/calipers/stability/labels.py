@@ -251,7 +251,8 @@ def _groups(
         # A column of boxes, not of bags: it cannot be a group.
         if any(cells[row] != cells[own[0]] for own in rows for row in own):
             notes.append(
-                f"{table.file}: column {name!r} differs between the rows of a bag and is no group"
+                f"{table.file}: column {name!r} differs between the rows of a bag and is not a "
+                "group"
             )
             continue
         column = table.columns[name]

@@ -387,11 +387,9 @@ def trust(result: StabilityResult, what: str = "map") -> str:
         "it."
     )
     if word == "mostly":
-        start = (
-            f"A single {what} stands for the others: these {models} mark nearly the same places."
-        )
+        start = f"Any one {what} represents the others: these {models} mark nearly the same places."
     if right is None:
-        return f"{start} Without a reference, nobody knows whether they are the right places."
+        return f"{start} Without references it is unknown whether they are the right places."
     return f"{start} They are mostly where the reference is (mean DICE {right:.2f})."
 
 

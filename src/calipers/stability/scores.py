@@ -121,7 +121,7 @@ SCORES: Mapping[str, Score] = {
         "(n11 - n00) / N: near -1 if nearly all is negative", (-1.0, 1.0), None
     ),
     "bias-index": Score(
-        "|n10 - n01| / N: how much oftener one of two models calls positive", best=None
+        "|n10 - n01| / N: how much more often one of two models calls positive", best=None
     ),
     "positive_share": Score("share of instances that two models both call positive", best=None),
     "called-by-all": Score(

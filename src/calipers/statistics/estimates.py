@@ -164,7 +164,8 @@ def _check_certainty(certainty: Certainty, units: Units) -> None:
         making.check_replicates(certainty.replicates)
     if units.n_strata > 1 and certainty.method in (*WITH_JACKKNIFE, "studentized"):
         raise UsageError(
-            f"the interval {certainty.method!r} knows no strata; use bootse-t-logit or percentile"
+            f"the interval {certainty.method!r} does not support strata; use bootse-t-logit or "
+            "percentile"
         )
 
 

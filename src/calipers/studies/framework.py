@@ -49,7 +49,7 @@ Basis = Literal["run", "printed", "made", "own"]
 BASES: Mapping[Basis, str] = {
     "run": "in this run",
     "printed": "by the paper's own printed numbers only",
-    "made": "shown possible on made data",
+    "made": "shown possible on synthetic data",
     "own": "a question of this study, not a sentence of the paper",
 }
 Progress = Callable[[str, int, int], None]  # description, steps finished, steps in total
@@ -59,15 +59,15 @@ Progress = Callable[[str, int, int], None]  # description, steps finished, steps
 STUDIES: Mapping[str, tuple[str, str]] = {
     "rodeo": (
         "calipers.studies.rodeo.study:STUDY",
-        "what AP, accuracy and RoDeO see of errors made on purpose (MIDL 2023)",
+        "how AP, accuracy and RoDeO respond to deliberate errors (MIDL 2023)",
     ),
     "anomaly": (
         "calipers.studies.anomaly.study:STUDY",
-        "what metrics of anomaly maps see, and a benchmark (2024)",
+        "how metrics of anomaly maps respond to errors, and a benchmark (2024)",
     ),
     "stability": (
         "calipers.studies.stability.study:STUDY",
-        "do repeated trainings find the same places; what scores see of it",
+        "whether repeated trainings find the same places, and which scores show it",
     ),
     "monitors": (
         "calipers.studies.monitors.study:STUDY",
@@ -371,7 +371,7 @@ def _counts_text(basis: Basis, counts: Mapping[str, int], total: int) -> str:
     words: Mapping[Basis, str] = {
         "run": f"in this run {n_held} of {total} claims held",
         "printed": f"{n_held} of {total} agree with the paper's own printed numbers only",
-        "made": f"{n_held} of {total} were shown possible on made data",
+        "made": f"{n_held} of {total} were shown possible on synthetic data",
         "own": f"of {total} further questions of this study {n_held} held",
     }
     parts = [words[basis]]

@@ -295,7 +295,9 @@ def _file_names(ids: Sequence[str]) -> list[str]:
         names.append("/".join(part for part in parts if part not in ("/", "..", ".")) or "_")
     if len(set(names)) < len(names):
         double = next(name for name in names if names.count(name) > 1)
-        raise InputError("names of images that differ as files", rule="dup-image", value=double)
+        raise InputError(
+            "names of images that give different file names", rule="dup-image", value=double
+        )
     return names
 
 

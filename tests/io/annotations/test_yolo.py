@@ -107,7 +107,7 @@ def test_without_names_classes_are_numbers(tmp_path) -> None:
     (folder / "data.yaml").unlink()
     cohort = cal.read(folder)
     assert cohort.classes == ("0", "1")
-    assert any("called by their number" in note for note in cohort.intake.notes)
+    assert any("named by their numbers" in note for note in cohort.intake.notes)
 
 
 def test_numbers_of_predictions_without_names_are_positions_and_noted(tmp_path) -> None:

@@ -51,7 +51,7 @@ def test_a_series_equals_that_of_simpleitk(tmp_path: Path) -> None:
     ("changes", "said"),
     [
         ({"slice2": {"ImagePositionPatient": [-10, -20, 40]}}, "even distances"),
-        ({"slice2": {"ImagePositionPatient": [-10, -20, 32.5]}}, "one slice at a place"),
+        ({"slice2": {"ImagePositionPatient": [-10, -20, 32.5]}}, "one slice per position"),
         ({"slice2": {"ImagePositionPatient": [-12, -20, 35]}}, "one line"),
         ({"slice2": {"ImageOrientationPatient": [0, 1, 0, 0, 0, -1]}}, "one orientation"),
         ({"slice2": {"PixelSpacing": [0.7, 0.6]}}, "one orientation and spacing"),

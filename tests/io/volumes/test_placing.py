@@ -228,7 +228,7 @@ def test_scores_above_one_keep_their_order() -> None:
     assert result == pytest.approx(np.array([[0, 1 / 3], [0.75, 80 / 81]]))
     with pytest.raises(InputError, match="odds"):
         as_map(np.array([[0.0, 3.5]]))
-    with pytest.raises(InputError, match="scores from 0 on"):
+    with pytest.raises(InputError, match="scores of 0 or more"):
         as_map(np.array([[-1.0, 3.5]]), "odds")
 
 

@@ -186,7 +186,7 @@ class _ImageList:
                 file=self.file.file,
                 location=f"line {track.line}",
                 value="<track>, an object of a video",
-                hint='export every video for itself as "CVAT for video 1.1", or all as "CVAT for '
+                hint='export each video separately as "CVAT for video 1.1", or all as "CVAT for '
                 'images 1.1"',
             )
         for shape in track.children:
@@ -323,7 +323,7 @@ class _ImageList:
         words = element.attributes.get("rle", "").replace(",", " ").split()
         counts = [int(word) for word in words if WHOLE.fullmatch(word)]
         if len(counts) < len(words):
-            expected = "whole numbers of pixels, outside and inside by turns"
+            expected = "whole numbers of pixels, alternately outside and inside"
             self.rows.reject(place, "rle-kind", expected, " ".join(words)[:80], field="rle")
             return None
         part = runs_of_counts(counts, Rectangle(int(left), int(top), int(width), int(height)))
@@ -350,5 +350,5 @@ class _ImageList:
         """Say what was not read."""
         if self.others["tag"]:
             self.rows.notes.append(
-                f"{self.others['tag']} tags of whole images are not read: they are no objects"
+                f"{self.others['tag']} tags of whole images are not read: they are not objects"
             )

@@ -186,7 +186,7 @@ def _reports(file: InputFile, rows: AnnotationList) -> Iterator[_Report]:
             rows.further_files.append(name)
             yield _report(source, name)
         else:
-            note = "DICOM files that are no reports were not read"
+            note = "DICOM files that are not reports were not read"
             file.notes.extend([note] if note not in file.notes else [])
 
 

@@ -132,7 +132,7 @@ def _image_names(cohort: Cohort) -> list[str]:
         parts = name.split("/")
         if not all(map(_is_safe, parts)) or name.casefold() in places:
             raise InputError(
-                "names of images that make different names of files",
+                "names of images that give different file names",
                 rule="file-name",
                 field="image",
                 value=name,
@@ -208,5 +208,5 @@ def _voc_files(cohort: Cohort, table: References, boxes: F64, names: list[str]) 
 def _xml(text: str) -> str:
     """Return text as XML; signs that XML cannot hold are refused."""
     if not text.isprintable() or text != text.strip():
-        raise InputError("a name without control signs", rule="class-names", value=text)
+        raise InputError("a name without control characters", rule="class-names", value=text)
     return escape(text)

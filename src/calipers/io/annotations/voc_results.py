@@ -56,7 +56,7 @@ class VocResultsReader(Reader):
                 break
         if not names:
             return None
-        return Sniffed(self.name, "predictions", "its files are called as results of Pascal VOC")
+        return Sniffed(self.name, "predictions", "its files are named like results of Pascal VOC")
 
     def predictions(
         self, file: InputFile, index: ReferenceIndex, options: Options
@@ -81,7 +81,7 @@ class VocResultsReader(Reader):
                 _enter(rows, class_name, words, images, place)
         if not n_files:
             raise InputError(
-                "a file called like comp3_det_test_car.txt", rule="format", file=file.file
+                "a file named like comp3_det_test_car.txt", rule="format", file=file.file
             )
         labels: dict[Key, int] = {name: k for k, name in enumerate(index.classes)}
         box_format = options.box_format or INCLUSIVE

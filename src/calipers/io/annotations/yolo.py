@@ -156,7 +156,7 @@ class YoloReader(Reader):
             numbers = [int(entry.label) for entry in rows.entries]
             names = list(map(str, range(max(numbers, default=-1) + 1)))
             rows.notes.append(
-                "no names of classes (data.yaml or classes.txt): classes are called by their number"
+                "no names of classes (data.yaml or classes.txt): classes are named by their numbers"
             )
         return rows.references(
             self.name, images, names, box_format=options.box_format or FORMAT, numbered=True

@@ -377,7 +377,7 @@ class ObjectColumns:
                 continue
             problem = id_problem(key)
             if problem is None and key in earlier_ids:
-                problem = "dup-annotation", "annotation ids that differ"
+                problem = "dup-annotation", "unique annotation ids"
             if problem:
                 broken.setdefault(problem, []).append(row)
             earlier_ids.add(key)

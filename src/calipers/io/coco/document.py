@@ -172,7 +172,7 @@ class OwnImages:
                     file=self.file,
                     location=f"/images/{k}/file_name",
                     value=name,
-                    hint="one id is two images: write both files from one list of images",
+                    hint="one id stands for two images: write both files from one list of images",
                 )
                 errors.append(error)
         raise_problems(errors[: InputProblems.SHOWN], len(errors))
@@ -378,8 +378,8 @@ def _prediction_columns(
             "categories with names",
             rule="unknown-category",
             file=input_file.file,
-            hint="COCO results number their categories, these references name them: "
-            "deliver the predictions as a COCO document with categories, or as a table",
+            hint="COCO results number their categories, these references name them: write the "
+            "predictions as a COCO document with categories, or as a table",
         )
     return ObjectColumns(
         "predictions",

@@ -48,7 +48,7 @@ KIND_HINT = (
     "pairs of start and length are another kind"
 )
 LENGTH_HINT = (
-    "counts go down the columns, outside and inside by turns, from the first pixel to the last"
+    "counts run down the columns, alternately outside and inside, from the first pixel to the last"
 )
 SWAPPED = "size is [height, width]; these look like [width, height]"
 

@@ -41,7 +41,7 @@ class CocoReader(Reader):
                 return Sniffed("coco", "predictions", reason + ", with scores")
             return Sniffed("coco", "references", reason)
         if Path(file.file).suffix.lower() == ".json":
-            reason = "it is called .json, although it does not begin like JSON"
+            reason = "its name ends in .json, although it does not begin like JSON"
             return Sniffed("coco", "unknown", reason)
         return None
 

@@ -413,7 +413,7 @@ def categories_from(records: Sequence[dict[str, Any]], file: str, options: Optio
             raise _error("a name", "type", file, f"/categories/{k}/name", name)
         if name in earlier_names:
             raise _error(
-                "category names that differ", "dup-category", file, f"/categories/{k}/name", name
+                "unique category names", "dup-category", file, f"/categories/{k}/name", name
             )
         earlier_names.add(name)
         names[keys[k]] = name
@@ -461,7 +461,7 @@ def _keys(records: Sequence[Any], file: str, where: str, rule: str, as_text: boo
         # 1 and "1" are different ids, but a cohort holds ids as text, where they would be one.
         elif str(key) in earlier_ids:
             problems.append(
-                _error("ids that differ, also as text", rule, file, f"{where}/{k}/id", key)
+                _error("ids that are unique, also as text", rule, file, f"{where}/{k}/id", key)
             )
         else:
             earlier_ids.add(str(key))

@@ -109,7 +109,7 @@ class Luna16Reader(ListReader):
         references = super().references(file, options)
         if isinstance(file, InputFolder) and SCANS in file.files:
             return references
-        note = f"scans without a finding are not known: the folder with {SCANS} tells them"
+        note = f"scans without a finding are not known: give the folder that contains {SCANS}"
         part = replace(references.part, notes=[*references.part.notes, note])
         return replace(references, part=part)
 

@@ -99,5 +99,5 @@ def _named_classes(table: FileTable) -> FileTable:
     named = derived(table, {"class_name": classes})
     if is_box.all():
         return named
-    note = f"{int((~is_box).sum())} entries of {NO_FINDING!r} are no boxes and are left out"
+    note = f"{int((~is_box).sum())} entries of {NO_FINDING!r} are not boxes and are left out"
     return replace(named.rows(np.flatnonzero(is_box)), notes=[*named.notes, note])

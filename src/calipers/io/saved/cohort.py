@@ -39,7 +39,9 @@ from calipers.io.tables.parquet import read_arrow
 from calipers.kernels import ragged
 from calipers.kernels.runs import sound_runs
 
-HINT = "this is not the table that Calipers wrote: take the folder from a backup, or evaluate again"
+HINT = (
+    "this is not the table that Calipers wrote: restore the folder from a backup, or evaluate again"
+)
 
 STORED = "calipers.shapes"  # key of the metadata: which table has masks, which has points
 MASK = ("mask_start", "mask_length", "mask_size")
@@ -203,7 +205,7 @@ def _different_names(schema: Any, file: str) -> None:
     for name in schema.names:
         if schema.names.count(name) > 1:
             raise InputError(
-                "column names that differ", rule="dup-column", file=file, field=name, hint=HINT
+                "unique column names", rule="dup-column", file=file, field=name, hint=HINT
             )
 
 

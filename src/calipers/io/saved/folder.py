@@ -43,7 +43,7 @@ LONGEST_INT = 400
 Count = Annotated[int, Meta(ge=0)]
 
 AGAIN = (
-    "it was changed or truncated after the run: take the folder from a backup, or evaluate again"
+    "it was changed or truncated after the run: restore the folder from a backup, or evaluate again"
 )
 
 
@@ -103,7 +103,7 @@ class StoredCohort(Struct):
 
     def __post_init__(self) -> None:
         if not self.classes or len(set(self.classes)) < len(self.classes):
-            raise InputError("class names that differ", rule="dup-category", location="classes")
+            raise InputError("unique class names", rule="dup-category", location="classes")
         if self.dimensions not in (2, 3):
             raise InputError(
                 "2 or 3 dimensions", rule="range", location="dimensions", value=self.dimensions
@@ -211,7 +211,8 @@ class StoredFolder:
 def _within(folder: Path, name: str) -> Path:
     if not (folder / name).exists():
         hint = (
-            "calipers evaluate -o writes such a folder; this one is another, or the run did not end"
+            "calipers evaluate -o writes such a folder; this folder is something else, or the run "
+            "did not finish"
         )
         raise InputError(f"a folder with {name}", rule="not-found", file=str(folder), hint=hint)
     return folder / name

@@ -332,7 +332,7 @@ def _checked_box_format(
         rule="box-format",
         file=file,
         value=box_format,
-        hint="leave --box-format away, or rename the columns",
+        hint="leave --box-format out, or rename the columns",
     )
 
 

@@ -307,7 +307,7 @@ def _header(header: list[str], file: str) -> list[str]:
                 "a name for every column", rule="header", file=file, location=location, value=name
             )
         if name.lower() in earlier_names:
-            expected = "column names that differ"
+            expected = "unique column names"
             raise InputError(expected, rule="dup-column", file=file, location=location, value=name)
         earlier_names.add(name.lower())
     return names

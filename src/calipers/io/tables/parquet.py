@@ -301,9 +301,7 @@ def _check_schema(schema: Any, file: str) -> None:
     names = [name.strip().lower() for name in schema.names]
     for k, column in enumerate(schema):
         if names[k] in names[:k]:
-            raise InputError(
-                "column names that differ", rule="dup-column", file=file, field=column.name
-            )
+            raise InputError("unique column names", rule="dup-column", file=file, field=column.name)
         # A dictionary is only a way to store repeated values.
         kind = column.type.value_type if kinds.is_dictionary(column.type) else column.type
         if not any(is_kind(kind) for is_kind in plain_kinds):

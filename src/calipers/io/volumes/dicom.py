@@ -523,7 +523,7 @@ def stack_slices(slices: Sequence[SlicePlace], file: str) -> tuple[list[int], F6
         straight = positions[order[0]] + np.arange(len(order))[:, None] * step
         if np.abs(positions[order] - straight).max() > max(UNEVEN * gaps.mean(), 1e-3):
             raise _no_volume(
-                "slices in one line", file, "slices that are shifted against each other"
+                "slices in one line", file, "slices that are shifted relative to each other"
             )
     steps = np.array([across * first.spacing[1], down * first.spacing[0], step])
     return order, check_affine(
@@ -538,7 +538,7 @@ def _check_gaps(gaps: F64, names: list[str], file: str) -> None:
         if gap < 1e-3:
             value = f"{names[k]} and {names[k + 1]} at one place"
             raise _no_volume(
-                "one slice at a place", file, value, "split time points and echoes into folders"
+                "one slice per position", file, value, "split time points and echoes into folders"
             )
         if abs(gap - usual) > max(UNEVEN * usual, 1e-3):
             value = f"{gap:.4g} mm between {names[k]} and {names[k + 1]}, {usual:.4g} mm elsewhere"
@@ -685,9 +685,13 @@ def header_of(request: Request) -> tuple[Any, PixelEncoding]:
     with open_regular(request.path, follow=True) as file, silent_logs():
         syntax, name = require_decoder(file, request.file)
         if request.role == "labels" and str(syntax).endswith(LOSSY):
-            hint = "save labels without losses"
+            hint = "save labels without compression losses"
             raise InputError(
-                "labels without losses", rule="lossy", file=request.file, value=name, hint=hint
+                "labels without compression losses",
+                rule="lossy",
+                file=request.file,
+                value=name,
+                hint=hint,
             )
         header, length = _elements(file)
     return header, PixelEncoding(bool(syntax.is_compressed) or syntax == DEFLATED, length)

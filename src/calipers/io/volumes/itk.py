@@ -199,7 +199,7 @@ def _nrrd_block(request: Request, fields: dict[str, str], size: tuple[int, ...],
         count = Block(path, 0, size, stored, "none").count
         start, skip = max(start, path.stat().st_size - count), 0
     if not 0 <= skip <= 1 << 27:
-        raise broken_file(file, skip, "a byte skip from 0 on")
+        raise broken_file(file, skip, "a byte skip of at least 0")
     return Block(path, start, size, stored, PACKINGS[encoding], skip)
 
 

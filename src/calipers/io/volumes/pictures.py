@@ -118,7 +118,11 @@ def open_picture(request: Request) -> Volume:
                 "these are the images, give the folder of their labels"
             )
             raise InputError(
-                "labels without losses", rule="lossy", file=file, value=kind.upper(), hint=hint
+                "labels without compression losses",
+                rule="lossy",
+                file=file,
+                value=kind.upper(),
+                hint=hint,
             )
         # The size is checked before a pixel is decoded: a few bytes of PNG can claim gigabytes.
         width, height = stored_size(image)

@@ -272,7 +272,7 @@ def _likely(array: Array, lowest: float, highest: float) -> str:
         return "if these are percentages, normalise with percent; else name another normalisation"
     if lowest < 0:
         return "if these are logits, normalise with sigmoid; else name another normalisation"
-    return "odds keeps the order of any scores from 0 on; else name another normalisation"
+    return "odds keeps the order of any scores of 0 or more; else name another normalisation"
 
 
 def _divided(array: Array, normalise: str, file: str) -> Array:
@@ -320,7 +320,7 @@ def _sigmoid(logits: Array) -> Array:
 def _from_odds(odds: Array, file: str) -> Array:
     if odds.min(initial=0) < 0:
         value = f"{odds.min():.6g} to {odds.max():.6g}"
-        raise InputError("scores from 0 on", rule="score-range", file=file, value=value)
+        raise InputError("scores of 0 or more", rule="score-range", file=file, value=value)
     # In float64, where few large scores become equal.
     wide = odds.astype(np.float64)
     return wide / (1.0 + wide)

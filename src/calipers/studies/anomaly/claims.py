@@ -230,7 +230,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
         last.append(number_text(float(response.values["F1@0.01"][-1])))
     return ClaimJudgement(
         joint_verdict(flags),
-        f"{'; '.join(words)}, up to {TOUCHING:g} radii, from where on objects may touch; "
+        f"{'; '.join(words)}, up to {TOUCHING:g} radii, beyond which objects may touch; "
         f"{' and '.join(last)} at the last.",
         "It is constant on both sides until objects grow together. Then one predicted object "
         "stands for several, and what falls is the number of objects, not their fit. The same "
@@ -248,10 +248,10 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     return ClaimJudgement(
         joint_verdict(flags),
         f"Lost with as many false objects as true ones: {'; '.join(words)}. If the false ones are "
-        f"less sure (score {FAINT:g}): {run.ends('c-faint', ['AP/dataset', 'F1@centre'])}.",
+        f"less confident (score {FAINT:g}): {run.ends('c-faint', ['AP/dataset', 'F1@centre'])}.",
         "AUROC loses half of the false positive share of the background, which is little if "
-        "objects are small. False objects below all true ones cost AP nothing, F1 as much as sure "
-        "ones.",
+        "objects are small. False objects below all true ones cost AP nothing, but cost F1 as much "
+        "as confident ones.",
         share=run.controlled.scans["c"].share("AP, AUROC and F1 by centre lose much"),
     )
 

@@ -84,12 +84,12 @@ def controlled_figures(run: AnomalyRun) -> tuple[StudyFigure, ...]:
             run,
             "figure-5",
             ("c", "c-faint"),
-            f"(c) Sure false objects take the soft IoU from {_ends(run, 'c', 'softIoU')}, AP from "
-            f"{_ends(run, 'c', 'AP/dataset')}",
-            "Four equal objects are found, and false ones of the same size: as sure as the others "
-            f"(first two rows), or with a score of {FAINT:g} (last two rows). Dice at 5 % false "
-            "voxels ends where more than 5 % of the background is positive: then no threshold "
-            "qualifies, and nothing counts as positive.",
+            f"(c) Confident false objects take the soft IoU from {_ends(run, 'c', 'softIoU')}, AP "
+            f"from {_ends(run, 'c', 'AP/dataset')}",
+            "Four equal objects are found, and false ones of the same size: as confident as the "
+            f"others (first two rows), or with a score of {FAINT:g} (last two rows). Dice at 5 % "
+            "false voxels ends where more than 5 % of the background is positive: then no "
+            "threshold qualifies, and nothing counts as positive.",
         ),
         _crowds(run),
         _experiment(
@@ -108,11 +108,12 @@ def controlled_figures(run: AnomalyRun) -> tuple[StudyFigure, ...]:
             ("e", "e-faint"),
             f"(e) Normal samples raise the soft IoU ({_ends(run, 'e', 'softIoU')}) and F1 by "
             f"samples ({_ends(run, 'e', 'F1@0.5')}), nothing else",
-            "One of four objects is missed in every sample. First two rows: nothing is called "
-            "falsely, and samples without objects are added. Last two rows: as many normal samples "
-            "as others, each with one false object of the score on the x axis. softIoU loses at "
-            "once what normal samples gave; softIoU/graded, which scores them against the mean "
-            "object, loses it by degrees; F1 loses it when the score reaches the threshold, 0.5.",
+            "One of four objects is missed in every sample. First two rows: there are no false "
+            "positives, and samples without objects are added. Last two rows: as many normal "
+            "samples as others, each with one false object of the score on the x axis. softIoU "
+            "loses at once what normal samples gave; softIoU/graded, which scores them against the "
+            "mean object, loses it by degrees; F1 loses it when the score reaches the threshold, "
+            "0.5.",
         ),
         _soft_maps(run),
     )
@@ -195,8 +196,8 @@ def _experiment(
             for family, names in FAMILIES.items():
                 panels.append(_panel(response, family, names))
     samples = (
-        f"{run.controlled.samples} samples; maps of 0 and 1; a value is that of all samples, no "
-        "mean of runs."
+        f"{run.controlled.samples} samples; maps of 0 and 1; each value is that of all samples, "
+        "not a mean of runs."
     )
     return StudyFigure(
         name, title, f"{caption} {samples}", tuple(panels), rows=(3,) * (len(panels) // 3)
@@ -225,8 +226,8 @@ def _crowds(run: AnomalyRun) -> StudyFigure:
         panels.append(Curves(title, Axis(AXES["c"]), Axis("value", 0.0, 1.0), lines))
     caption = (
         "Experiment (c) in 2D with other numbers of true objects. softIoU = 1 / (1 + a k) does "
-        "not know how many there are; AP = n / (n + k) does. softIoU has a = 0.5, softIoU/lenient "
-        f"a = {ALPHA:g}."
+        "not depend on how many there are; AP = n / (n + k) does. softIoU has a = 0.5, "
+        f"softIoU/lenient a = {ALPHA:g}."
     )
     title = (
         "Whether the soft IoU or AP forgives false objects depends on how many true ones there are"

@@ -54,7 +54,7 @@ from calipers.studies.anomaly.tables import study_tables
 from calipers.studies.framework import Claims, Progress, Study, StudyOptions, StudyResult
 from calipers.studies.kept_archives import kept_archive
 
-TITLE = "What metrics of anomaly maps see: controlled errors, and a benchmark"
+TITLE = "How metrics of anomaly maps respond to controlled errors, and a benchmark"
 CITATION = (
     "Zimmerer D, Maier-Hein K. Revisiting anomaly localization metrics. Under review for MIDL 2024."
 )

@@ -240,9 +240,9 @@ def risk_figure(run: MonitorsRun) -> StudyFigure:
         "figure-5",
         f"{one.title}: {best} has the least risk on average, {value:.3f} against "
         f"{float(one.unsafe.mean()):.3f}",
-        "Images are accepted from the lowest alarm on; risk is the share of accepted images that "
-        f"are unsafe (tau = {TAU:g}). Shown are the best monitor under OMS labels, the best under "
-        "OOD labels, and others.",
+        "Images are accepted in order of their alarms, lowest first; risk is the share of "
+        f"accepted images that are unsafe (tau = {TAU:g}). Shown are the best monitor under OMS "
+        "labels, the best under OOD labels, and others.",
         tuple(_risk(trial) for trial in _mixed(run)),
     )
 

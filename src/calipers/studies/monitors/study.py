@@ -89,8 +89,8 @@ METHODS = (
     "Detectors. Compact one-stage detectors (three levels of features, focal and complete-IoU "
     "loss, dropout of 0.1 in the heads) were trained on canvases of 64 x 64 pixels with 3 to 6 "
     "digits on noise, two per data set from different random weights. Test canvases show digits "
-    "that no training canvas shows. The score from which on predictions count is chosen on "
-    "validation canvases. No shifted picture had a part in training or in any choice.",
+    "that no training canvas shows. The lowest score that counts is chosen on validation canvases. "
+    "No shifted picture was used for training or for any choice.",
     "Shifts. Fog, blur, noise, loss of contrast, and new backgrounds, each in three strengths, "
     "change the picture. Foreign objects (clothes among digits, or drawn shapes), one to three of "
     "them, have no class: a prediction on one is a false alarm. Some pictures have both. What is "

@@ -225,7 +225,7 @@ def tau_table(run: MonitorsRun) -> Table:
         columns,
         tuple(rows),
         name="table-7",
-        title="Who is unsafe, and who finds them, over tau",
+        title="Unsafe images, and the best monitor for them, over tau",
         notes=(note,),
     )
 

@@ -451,7 +451,7 @@ def _(run: PolypRun) -> ClaimJudgement:
 def scan_of(run: PolypRun) -> Scan:
     """Return in how many configurations that the paper leaves open sentences about counts hold.
 
-    Open are the score from which predictions count, and whether values are pooled or means over
+    Open are the lowest score that counts, and whether values are pooled or means over
     centres (the paper's tables seem to mix both).
     """
     summaries = ("pooled", "mean over centres") if len(run.centre_names) > 1 else ("pooled",)

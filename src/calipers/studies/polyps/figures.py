@@ -185,7 +185,7 @@ def _shapes() -> StudyFigure:
             title = f"{prediction} prediction, {NAMES[criterion]}"
             panels.append(_example(title, shape, prediction, note, hit=hit, centre=False))
     good, bad = crescent().values["good"], crescent().values["inferior"]
-    title = "What the reference is decides about the IoU of one and the same box"
+    title = "The kind of reference decides the IoU of the same box"
     caption = (
         f"Box, mask and hull IoU of a good prediction ({_three(good)}) and of an inferior one "
         f"({_three(bad)}). Solid: accepted at 0.5; dashed: not. The three differ by "
@@ -225,7 +225,7 @@ def _criteria() -> StudyFigure:
     for criterion in OVERLAPS:
         shape = criterion.removesuffix("-iou")
         hit = values[criterion] >= 0.5
-        note = f"{values[criterion]:.2f}: true positive from a threshold on, here 0.5"
+        note = f"{values[criterion]:.2f}: true positive at a threshold or more, here 0.5"
         panels.append(_example(NAMES[criterion], shape, "good", note, hit=hit, centre=False))
     title = "Point criteria ask where an object is, overlap criteria also how large"
     caption = "The criteria of the study on one prediction; above those of points, below overlap."
@@ -384,8 +384,8 @@ def _recipe(run: PolypRun) -> StudyFigure | None:
     caption = (
         "The recipe of the winner of EndoCV 2022: two folds x light augmentation, heavy "
         "augmentation and further data; non-maximum suppression at 0.5 in every member; weighted "
-        "boxes fusion at 0.5 with scores from 0.02 on; boxes above a score of 0.4 shrink by 2 %. "
-        "The networks are compact detectors of Calipers, not YOLOv5. White: outlines of polyps."
+        "boxes fusion at 0.5 with scores of at least 0.02; boxes above a score of 0.4 shrink by 2 "
+        "%. The networks are compact detectors of Calipers, not YOLOv5. White: outlines of polyps."
     )
     return StudyFigure("figure-1", f"{n} members become one prediction", caption, panels)
 
@@ -527,8 +527,8 @@ def _ranking(run: PolypRun) -> StudyFigure | None:
     varied = [name for name in result.choices if len(GRID.get(name, ())) > 1]
     choices = ", ".join(name.replace("_", " ") for name in varied)
     caption = (
-        "The paper leaves it for later how stable rankings are. Areas are shares of configurations "
-        f"in which a model has a rank; the configurations combine {choices}. "
+        "The paper leaves the stability of rankings to future work. Areas are shares of "
+        f"configurations in which a model has a rank; the configurations combine {choices}. "
         f"{' '.join(result.sentences())}"
     )
     return StudyFigure("figure-ranking", title, caption, (ranks(result),))
@@ -548,9 +548,9 @@ def _prevalence(run: PolypRun) -> StudyFigure | None:
         "sensitivity does not depend on it"
     )
     caption = (
-        "Left for later by the paper. All frames without a polyp, with so many of the others that "
-        f"the share of frames with a polyp is as stated; {run.main}. Bands: one standard deviation "
-        f"over {run.prevalence_curve['PPV'].shape[1]} draws."
+        "Left to future work by the paper. All frames without a polyp, with so many of the others "
+        f"that the share of frames with a polyp is as stated; {run.main}. Bands: one standard "
+        f"deviation over {run.prevalence_curve['PPV'].shape[1]} draws."
     )
     axis = Axis("share of frames with a polyp", 0.0, 1.0)
     panel = Curves("Metrics against prevalence", axis, UNIT, tuple(lines))
@@ -568,8 +568,8 @@ def _cut(run: PolypRun) -> StudyFigure:
         f"F1 is {f1[best]:.2f} from a score of {x[best]:g} on, and {f1[-1]:.2f} from {x[-1]:g} on"
     )
     caption = (
-        f"Left for later by the paper, which does not state its confidence cut. {run.main}, box "
-        f"IoU 0.5, {_n_text(run)}; elsewhere in this study predictions count from "
+        f"Left to future work by the paper, which does not state its confidence cut. {run.main}, "
+        f"box IoU 0.5, {_n_text(run)}; elsewhere in this study predictions count from "
         f"{run.cuts[run.main]:.3f} on. No intervals are drawn; table 3 has those at that cut."
     )
     panel = Curves(

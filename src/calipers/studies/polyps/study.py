@@ -58,9 +58,9 @@ DRAWN = (
 )
 METHODS = (
     "AP: 101 recalls, at most 100 predictions per frame, assignment by score. Counting metrics "
-    "need a score from which predictions count, which the paper does not state: it is the one at "
-    "which F1 at box IoU 0.5 is highest on all frames, for every model. Claims about counts are "
-    "scanned over six cuts and two summaries. Intervals: bootstrap t over patients.",
+    "need a lowest score that counts, which the paper does not state: it is the one at which F1 at "
+    "box IoU 0.5 is highest on all frames, for every model. Claims about counts are scanned over "
+    "six cuts and two summaries. Intervals: bootstrap t over patients.",
     "Mixed model: best box IoU of every reference, 0 if missed, on size and type, with random "
     "intercepts for centre, patient and frame (REML); beside it the overlap of hits and the "
     "probability of a hit, because a linear model of IoU mixes the two.",

@@ -239,8 +239,8 @@ def _assignments(run: PolypRun) -> Table:
         cells = [run.assignments[assignment, metric] for metric in COUNTING]
         rows.append((assignment, *cells))
     note = (
-        f"{run.main}, box IoU 0.5, {run.data.cohort.n_images} frames; 95 % intervals, resampled "
-        "by patient. Left for later by the paper."
+        f"{run.main}, box IoU 0.5, {run.data.cohort.n_images} frames; 95 % intervals, resampled by "
+        "patient. Left to future work by the paper."
     )
     title = "Ways of assignment"
     return Table(
@@ -301,6 +301,9 @@ def counterparts(run: PolypRun) -> Table:
         ("figure 7 (clinicians)", figure_7),
         ("figures 8 and 9 (criteria, AP)", "figures 8 and 9"),
         ("figures 10 and 11, tables 4 and 5", "the same numbers, with our own ensembles"),
-        ("left for later (section 4)", "figures of ranking, prevalence and cut; assignment table"),
+        (
+            "left to future work (section 4)",
+            "figures of ranking, prevalence and cut; assignment table",
+        ),
     )
     return counterparts_table(rows)

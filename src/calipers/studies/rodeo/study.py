@@ -53,7 +53,7 @@ from calipers.studies.rodeo.tables import (
 
 # Runs of every oracle with random numbers of their own; five as in the paper.
 RUNS, QUICK_RUNS = 5, 2
-TITLE = "What metrics see: accuracy, average precision and RoDeO under errors made on purpose"
+TITLE = "How accuracy, average precision and RoDeO respond to deliberate errors"
 CITATION = (
     "Meissen F, Müller P, Kaissis G, Rueckert D. Robust detection outcome: a metric for pathology "
     "detection in medical images. MIDL 2023."

@@ -410,7 +410,11 @@ def _pair(run: StabilityRun) -> StudyFigure:
         "or all mark the same other place. Bars: standard deviation of DICE over models."
     )
     return StudyFigure(
-        "figure-families", "Stable models can be wrong: made data", caption, (panel,), rows=(1,)
+        "figure-families",
+        "Stable models can be wrong: synthetic data",
+        caption,
+        (panel,),
+        rows=(1,),
     )
 
 

@@ -25,7 +25,7 @@ from calipers.studies.stability.figures import study_figures
 from calipers.studies.stability.networks import KNOWN, SHARES
 from calipers.studies.stability.tables import study_tables
 
-TITLE = "Do repeated trainings find the same places? What stability scores see"
+TITLE = "Do repeated trainings find the same places? What stability scores show"
 CITATION = (
     "Romanova R, van Schoren J, Cheplygina V. Localization stability of weakly supervised deep "
     "neural networks."
