@@ -20,6 +20,7 @@ from calipers.monitors.page import (
     verdict,
 )
 from calipers.monitors.scope import Scope
+from calipers.monitors.tables import SHARES
 from calipers.synthetic.runways import runway_cohort
 
 
@@ -71,6 +72,12 @@ def test_monitors_of_another_model_or_of_other_images_are_refused(evaluation, fo
     strange = replace(found, scope=replace(found.scope, images=("x", *found.scope.images[1:])))
     with pytest.raises(UsageError, match="watch 1 images that are not evaluated here, such as 'x'"):
         evaluation.report(tmp_path / "page.html", monitor=strange)
+
+
+def test_sentences_in_tables_of_the_page_are_not_cut(found):
+    whole = monitors_page(found)
+    for words in SHARES.values():
+        assert f">{words}</th>" in whole
 
 
 def test_embarrassing_images_are_the_most_confident_errors(found):

@@ -213,7 +213,7 @@ def shares_table(result: MonitorEvaluation) -> Table:
         tuple(rows),
         title="How far the labels disagree",
         name="table-shares",
-        kinds=("name", "value", "count"),
+        kinds=("text", "value", "count"),
     )
 
 

@@ -170,6 +170,8 @@ def _head_cell(name: str, kind: Kind, *, is_sheet: bool) -> str:
 
 
 def _sheet_cell(cell: CellText, kind: Kind, *, is_first: bool, is_best: bool) -> str:
+    if is_first and kind == "text":  # a sentence, which breaks where it has blanks
+        return f"<th scope=row>{text(cut(cell.main))}</th>"
     if is_first:
         return f"<th scope=row{_long(cell.main)}>{text(short_name(cell.main))}</th>"
     if kind == "count":
