@@ -93,4 +93,9 @@ def _on_host(value: Any) -> Any:
         if callable(method):
             value = method()
     # NumPy has no such numbers; float32 holds them exactly.
-    return value.float() if str(getattr(value, "dtype", "")) == "torch.bfloat16" else value
+    if str(getattr(value, "dtype", "")) == "torch.bfloat16":
+        return value.float()
+    # Arrays that have DLPack alone would become an object; those of NumPy have both.
+    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        return np.from_dlpack(value, device="cpu")
+    return value

@@ -139,3 +139,30 @@ def test_maps_that_are_no_array_say_why() -> None:
         cal.stability(Lost(np.zeros((2, 3, 4))))
     with pytest.raises(cal.InputError, match="rows of different lengths"):
         cal.stability([[[1.0, 2.0], [1.0]]])
+
+
+class Exchanged:
+    """An array that others read by DLPack alone."""
+
+    def __init__(self, values: object) -> None:
+        self.values = np.array(values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __dlpack__(self, **options: object) -> object:
+        return self.values.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.values.__dlpack_device__()
+
+
+def test_arrays_may_come_by_dlpack_alone() -> None:
+    assert host_array(Exchanged(BOXES), np.float64).tolist() == BOXES
+    labels, scores = [0] * len(BOXES), [0.5] * len(BOXES)
+    record = {"boxes": Exchanged(BOXES), "labels": Exchanged(labels)}
+    cohort = cal.Cohort.from_arrays(
+        [record], [{**record, "scores": Exchanged(scores)}], classes=("a",)
+    )
+    assert cohort.references.boxes.tolist() == BOXES
+    assert cohort.models["model"].score.tolist() == scores

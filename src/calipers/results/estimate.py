@@ -129,9 +129,13 @@ class Estimate:
 
     def __str__(self) -> str:
         if math.isnan(self.value):
-            return f"undefined ({estimate_words(self)}), n = {self.n_images} images"
-        n = f"n = {self.n_images} images, {self.n_references} references"
-        return f"{estimate_words(self)}, {n}"
+            return f"undefined ({estimate_words(self)}), n = {_count(self.n_images, 'image')}"
+        counts = f"{_count(self.n_images, 'image')}, {_count(self.n_references, 'reference')}"
+        return f"{estimate_words(self)}, n = {counts}"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 @dataclass(frozen=True, slots=True)
