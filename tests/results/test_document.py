@@ -11,6 +11,7 @@ import pytest
 
 import calipers as cal
 from calipers.results.document import Document, linked
+from calipers.results.estimate import Estimate
 from evaluated import evaluated_demo
 from source_trees import nodes_of
 

@@ -14,13 +14,11 @@ Options become the arguments of the functions that Python users call; nothing is
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from itertools import groupby
-from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -432,7 +430,7 @@ def convert(references: str, output: str | None, option: str | None, **options: 
     calipers convert refs.json --predictions a.json --to yolo -o run1
     """
     from calipers import __version__
-    from calipers.io.annotations.export import FOLDER_FORMATS, SIZES_FILE, lost_in_folder
+    from calipers.io.annotations.export import FOLDER_FORMATS, lost_in_folder
     from calipers.io.read import read
     from calipers.io.write import left_out, write, written_format
     from calipers.show.words import count_text
@@ -473,9 +471,6 @@ def convert(references: str, output: str | None, option: str | None, **options: 
     narrator = Narrator(quiet=options["quiet"])
     narrator.warn(notes)
     narrator.say(f"{count_text('object', len(table))} on {count_text('image', cohort.n_images)}")
-    if format_name == "yolo":
-        sizes = shlex.quote(fspath(target / SIZES_FILE))
-        narrator.say(f"to read it without the pictures, give the sizes: --groups {sizes}")
     click.echo(output)
 
 

@@ -98,7 +98,7 @@ def read_maps(
     >>> np.save(folder / "maps" / "case1.npy", np.eye(8, dtype=np.float32))
     >>> samples = cal.read_maps(folder / "labels", {"ours": folder / "maps"})
     >>> print(cal.evaluate_maps(samples, ci=False)["AP/dataset"])
-    1.000, n = 1 images, 1 references
+    1.000, n = 1 image, 1 reference
     """
     pairing = pair(references, predictions, images, **choices)
     return pairing if groups is None else pairing.with_groups(groups)
