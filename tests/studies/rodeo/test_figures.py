@@ -30,7 +30,7 @@ from calipers.studies.rodeo.data import (
     simulate_cohort,
 )
 from calipers.studies.rodeo.experiments import EXPERIMENTS, steps
-from calipers.studies.rodeo.tables import model_table
+from calipers.studies.rodeo.tables import class_estimates, model_table
 
 
 def test_all_eleven_figures_and_the_side_figure_are_there(rodeo) -> None:
@@ -151,7 +151,22 @@ def test_given_predictions_get_a_table_per_class() -> None:
     cohort = cal.corrupt(simulate_cohort(60, 0), "position-noise", sigma=0.2, name="ours")
     table = model_table(cohort, "table-1-1", "ours")
     assert [row[0] for row in table.rows] == [*cohort.classes, "Total"]
-    assert table.rows[-1][4] == pytest.approx(100 * cal.rodeo(cohort).total)
+    assert table.rows[-1][5].value == pytest.approx(100 * cal.rodeo(cohort).total)
+    counts = [row[1] for row in table.rows]
+    assert sum(counts[:-1]) == counts[-1] == len(cohort.references)
+    # Not here, and the note says how to get them.
+    assert np.isnan(table.rows[-1][5].low)
+    assert "Intervals: calipers evaluate" in table.notes[0]
+
+
+def test_the_table_of_a_network_has_intervals() -> None:
+    cohort = cal.corrupt(simulate_cohort(60, 0), "position-noise", sigma=0.2, name="ours")
+    values = class_estimates(cohort, "ours", replicates=100)
+    table = model_table(cohort, "table-1-1", "ours", values=values, against="R10")
+    assert table.title == "As table 1, for ours, with R10 as the reference"
+    total = table.rows[-1][5]
+    assert total.low < total.value < total.high
+    assert "95 % intervals, resampled by image" in table.notes[0]
 
 
 def test_predictions_are_read_beside_the_data(tmp_path, monkeypatch, small_rodeo) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from calipers.errors import InputError
 from calipers.studies.rodeo import readers
-from calipers.studies.rodeo.experiments import MEAN_AP
+from calipers.studies.rodeo.experiments import MEAN_AP, RODEO
 from calipers.studies.rodeo.readers import reader_cohorts, reader_table, vindr_table
 
 HEAD = "image_id,class_name,class_id,rad_id,x_min,y_min,x_max,y_max\n"
@@ -51,6 +51,8 @@ def test_the_table_has_both_readers_and_says_who_is_better_by_what(table: Path) 
     assert rows["R3"]["RoDeO"].value < rows["R2"]["RoDeO"].value
     assert rows["R3"][MEAN_AP].value < rows["R2"][MEAN_AP].value
     assert rows["R3"]["RoDeO"].low < rows["R3"]["RoDeO"].value < rows["R3"]["RoDeO"].high
+    # The parts have intervals too.
+    assert all(rows["R3"][name].low <= rows["R3"][name].value for name in RODEO)
     assert "Against R1: R2 by RoDeO, mAP@0.1:0.7 and mAP in input order." in result.notes[1]
 
 

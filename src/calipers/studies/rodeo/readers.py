@@ -26,19 +26,23 @@ from calipers.data.cohort import Cohort
 from calipers.errors import InputError
 from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.protocol import Protocol
-from calipers.show.table import Amount, Cell, Table
+from calipers.show.table import Cell, Table
 from calipers.show.words import join
 from calipers.studies.rodeo.experiments import HEAD, MEAN_AP, RODEO
 
 VINDR = "vinbigdata-train.csv.gz"
 NO_FINDING = "No finding"
 IN_ORDER = "mAP in input order"
-WITH_INTERVALS = ("RoDeO", MEAN_AP, IN_ORDER)
+DECIDES = ("RoDeO", MEAN_AP, IN_ORDER)  # metrics by which one reader is the better one
 N_READERS = 3
 QUICK_IMAGES = 300
 MISSING = (
     "Radiologists as predictors are left out: pip install --no-deps torchxrayvision==1.5.7 adds "
     "the table of VinDr-CXR (non-commercial terms), which the study then reads."
+)
+CITATION = (
+    "Nguyen HQ, et al. VinDr-CXR: an open dataset of chest X-rays with radiologist's annotations. "
+    "Scientific Data 9, 2022, 429. Cohen JP, et al. TorchXRayVision. MIDL 2022."
 )
 PARTS = {"RoDeO": "total", "RoDeO/loc": "localization", "RoDeO/shape": "shape"}
 PARTS["RoDeO/cls"] = "classification"
@@ -155,17 +159,12 @@ def reader_table(cohorts: Mapping[str, Cohort], *, seed: int, quick: bool) -> Ta
             if row.label is None:
                 estimates[row.model, row.metric] = row.estimate
         best: dict[str, list[str]] = {}
-        for name in WITH_INTERVALS:
+        for name in DECIDES:
             values = {reader: estimates[reader, name].value for reader in cohort.models}
             best.setdefault(max(values, key=values.__getitem__), []).append(name)
         for reader in cohort.models:
             cells: list[Cell] = [reference, reader]
-            for name in names:
-                estimate = estimates[reader, name]
-                cell: Cell = estimate.value
-                if name in WITH_INTERVALS:
-                    cell = Amount(estimate.value, low=estimate.low, high=estimate.high)
-                cells.append(cell)
+            cells += [estimates[reader, name] for name in names]
             rows.append(tuple(cells))
         words = ", ".join(f"{reader} by {join(own)}" for reader, own in best.items())
         orders.append(f"Against {reference}: {words}.")

@@ -42,10 +42,11 @@ from calipers.studies.rodeo.data import (
 )
 from calipers.studies.rodeo.experiments import EXPERIMENTS, protocol, run_all
 from calipers.studies.rodeo.figures import sweep_figures
+from calipers.studies.rodeo.readers import CITATION as VINDR_CITATION
 from calipers.studies.rodeo.readers import MISSING, reader_cohorts, reader_table, vindr_table
 from calipers.studies.rodeo.tables import (
     TOTAL,
-    class_values,
+    class_estimates,
     model_table,
     printed_table,
     theory_table,
@@ -63,6 +64,10 @@ REFERENCES = (
     "weakly-supervised classification and localization of common thorax diseases. CVPR 2017, "
     "2097-2106.",
     "Lin TY, et al. Microsoft COCO: common objects in context. ECCV 2014, 740-755.",
+    "Rajpurkar P, et al. CheXNet: radiologist-level pneumonia detection on chest X-rays with deep "
+    "learning. arXiv:1711.05225, 2017.",
+    "Alpaydin E, Kaynak C. Optical recognition of handwritten digits. UCI Machine Learning "
+    "Repository, 1998; as bundled with scikit-learn (BSD-3-Clause): the canvases of digits.",
 )
 # In the order of the rules, which is that of the paper.
 ORDER = list(RULES.statements)
@@ -132,11 +137,16 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
     trained: dict[str, dict[str, dict[str, float]]] = {}
     for record in archive.networks:
         cohort = record.cohort()
-        values = class_values(cohort, record.model)
+        values = class_estimates(
+            cohort, record.model, seed=options.seed, replicates=200 if options.quick else 1000
+        )
         words = f"of its test set (trained on {record.about}; mean AUC {record.auc:.3f})"
         name = f"table-1-{record.name}"
         model_tables.append(model_table(cohort, name, record.model, words, values))
-        trained[record.name] = {label: own for label, own in values.items() if label != TOTAL}
+        for label, own in values.items():
+            if label != TOTAL:
+                numbers_of = {metric: estimate.value for metric, estimate in own.items()}
+                trained.setdefault(record.name, {})[label] = numbers_of
     numbers = RodeoRun(sweeps, examples(), data.cohort, options.seed, trained)
     vindr = vindr_table()
     methods: tuple[str, ...] = METHODS
@@ -151,7 +161,8 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         readers = next(iter(cohorts.values()))
         for reader in readers.models:
             name = f"table-1-reader-{reader.lower()}"
-            model_tables.append(model_table(readers, name, reader, "of VinDr-CXR"))
+            table = model_table(readers, name, reader, "of VinDr-CXR", against=next(iter(cohorts)))
+            model_tables.append(table)
     return StudyResult(
         study=STUDY.name,
         title=TITLE,
@@ -170,7 +181,7 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
             counterparts_table((*COUNTERPARTS, ("table 1, real predictors", readers_text))),
         ),
         methods=methods,
-        references=REFERENCES,
+        references=REFERENCES if vindr is None else (*REFERENCES, VINDR_CITATION),
         inputs=(*data.inputs, *inputs),
     )
 

@@ -16,7 +16,8 @@ import numpy as np
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.evaluation.evaluate import evaluate
-from calipers.show.table import Cell, Kind, Table
+from calipers.results.estimate import Estimate
+from calipers.show.table import Amount, Cell, Kind, Table
 from calipers.studies.rodeo.claims import RodeoRun
 from calipers.studies.rodeo.data import PRINTED, harmonic
 from calipers.studies.rodeo.experiments import MEAN_AP, protocol
@@ -99,20 +100,28 @@ def printed_table() -> Table:
     )
 
 
-def _percent(value: float) -> float | None:
-    return None if math.isnan(value) else 100.0 * value
+def _percent(estimate: Estimate) -> Cell:
+    """Return a value in percent, with its interval if it has one."""
+    if math.isnan(estimate.value):
+        return None
+    low, high = 100.0 * estimate.low, 100.0 * estimate.high
+    return Amount(100.0 * estimate.value, low=low, high=high)
 
 
-def class_values(cohort: Cohort, model: str) -> dict[str, dict[str, float]]:
-    """Return class -> metric of table 1 -> value, for one model; the class "Total" is all."""
-    # Without intervals, which take long; `calipers evaluate` gives them.
-    evaluation = evaluate(
-        replace(cohort, models={model: cohort.models[model]}), protocol(), ci=False
-    )
-    values = {(row.metric, row.label): row.estimate.value for row in evaluation.rows}
-    table: dict[str, dict[str, float]] = {}
+def class_estimates(
+    cohort: Cohort, model: str, *, seed: int = 0, ci: bool = True, replicates: int = 1000
+) -> dict[str, dict[str, Estimate]]:
+    """Return class -> metric of table 1 -> estimate, for one model; the class "Total" is all."""
+    one = replace(cohort, models={model: cohort.models[model]})
+    plan = protocol()
+    # The other metrics of the study would be resampled for nothing.
+    metrics = tuple(metric for metric in plan.metrics if metric.name in COLUMNS)
+    plan = replace(plan, metrics=metrics, replicates=replicates)
+    evaluation = evaluate(one, plan, ci=ci, seed=seed)
+    estimates = {(row.metric, row.label): row.estimate for row in evaluation.rows}
+    table: dict[str, dict[str, Estimate]] = {}
     for label in (*cohort.classes, None):
-        table[label or TOTAL] = {metric: float(values[metric, label]) for metric in COLUMNS}
+        table[label or TOTAL] = {metric: estimates[metric, label] for metric in COLUMNS}
     return table
 
 
@@ -121,21 +130,37 @@ def model_table(
     name: str,
     model: str,
     images: str = "of the test half",
-    values: Mapping[str, Mapping[str, float]] | None = None,
+    values: Mapping[str, Mapping[str, Estimate]] | None = None,
+    *,
+    against: str = "",
 ) -> Table:
-    """Return table 1 for the predictions of one model, from its `class_values`."""
+    """Return table 1 for the predictions of one model, from its `class_estimates`.
+
+    ``against`` names the reference, where it is a reader too.
+    """
+    if values is None:
+        # Thousands of images by class take long; `calipers evaluate` gives their intervals.
+        values = class_estimates(cohort, model, ci=False)
+    counts = np.bincount(cohort.references.label, minlength=len(cohort.classes))
     rows: list[tuple[Cell, ...]] = []
-    for label, own in (values or class_values(cohort, model)).items():
-        rows.append((label, *(_percent(own[metric]) for metric in COLUMNS)))
+    has_intervals = False
+    for k, (label, own) in enumerate(values.items()):
+        n = len(cohort.references) if label == TOTAL else int(counts[k])
+        rows.append((label, n, *(_percent(own[metric]) for metric in COLUMNS)))
+        has_intervals |= not all(math.isnan(one.low) for one in own.values())
+    intervals = "95 % intervals, resampled by image."
+    if not has_intervals:
+        intervals = "Intervals: calipers evaluate --preset rodeo."
     note = (
         f"In percent, on the {cohort.n_images} images {images}; equal scores are one "
-        "operating point. Intervals: calipers evaluate --preset rodeo."
+        f"operating point. {intervals}"
     )
+    title = f"As table 1, for {model}"
     return Table(
-        ("class", *COLUMNS),
+        ("class", "boxes", *COLUMNS),
         tuple(rows),
         name=name,
-        kinds=("name", *TENTHS),
-        title=f"As table 1, for {model}",
+        kinds=("name", "count", *TENTHS),
+        title=f"{title}, with {against} as the reference" if against else title,
         notes=(note,),
     )
