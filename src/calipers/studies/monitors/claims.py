@@ -65,7 +65,8 @@ def in_each_trial(look: Callable[[Trial], Finding]) -> Callable[[MonitorsRun], C
 
 
 def _join_words(findings: Iterable[Finding]) -> str:
-    return " ".join(words for _, words in findings)
+    # A line for each trial.
+    return "\n".join(words for _, words in findings)
 
 
 @CLAIMS.judge("equality-asks-too-much")
@@ -221,7 +222,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     return ClaimJudgement(
         off < EXACT,
         f"{len(cases)} constructed images with up to {max(n for n, _, _ in cases)} predictions: "
-        f"largest difference {off:.0e}. One false alarm beside the hit takes s to {third:.3f}, so "
+        f"largest difference {off:.1g}. One false alarm beside the hit takes s to {third:.3f}, so "
         "that tau above 2/3 allows none.",
     )
 
@@ -362,7 +363,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
             f"{100 * agreement.winner_differs:.1f} % of the replicates, tau-b of the orders is "
             f"{agreement.kendall:.2f} [{agreement.low:.2f}, {agreement.high:.2f}]."
         )
-    return ClaimJudgement(joint_verdict(flags), " ".join(sentences))
+    return ClaimJudgement(joint_verdict(flags), "\n".join(sentences))
 
 
 def _areas_of(run: MonitorsRun, trial: Trial) -> LabelAreas:
@@ -386,7 +387,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
         )
     return ClaimJudgement(
         joint_verdict(flags),
-        " ".join(sentences),
+        "\n".join(sentences),
         "tau has no default in Calipers; the prevalence is always reported.",
     )
 
@@ -411,7 +412,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
             f"{curve.trial.capitalize()}, mean over {curve.classes} classes: {n_turned} of "
             f"{curve.n_pairs} pairs of monitors turn; {best}."
         )
-    return ClaimJudgement(joint_verdict(flags), " ".join(sentences))
+    return ClaimJudgement(joint_verdict(flags), "\n".join(sentences))
 
 
 @CLAIMS.judge("harm-decides-on-the-proxy")
@@ -430,7 +431,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
             f"for unsafe images (of the shifted ones {shares} are unsafe); from the weakest to the "
             f"strongest it gains {value:.3f} [{low:.3f}, {high:.3f}]."
         )
-    return ClaimJudgement(joint_verdict(flags), " ".join(sentences))
+    return ClaimJudgement(joint_verdict(flags), "\n".join(sentences))
 
 
 @CLAIMS.judge("chosen-by-ood-leaves-hazard")
@@ -483,6 +484,6 @@ def _(run: MonitorsRun) -> ClaimJudgement:
         )
     return ClaimJudgement(
         joint_verdict(flags),
-        " ".join(sentences),
+        "\n".join(sentences),
         "An uninformative monitor has an AURC close to the base risk.",
     )

@@ -73,6 +73,10 @@ REFERENCES = (
     "detection errors. ECCV 2020.",
     "Geifman Y, Uziel G, El-Yaniv R. Bias-reduced uncertainty estimation for deep neural "
     "classifiers. ICLR 2019.",
+    "Alpaydin E, Kaynak C. Optical recognition of handwritten digits. UCI Machine Learning "
+    "Repository, 1998; as bundled with scikit-learn (BSD-3-Clause): canvases and pictures.",
+    "LeCun Y, Cortes C, Burges CJC. The MNIST database (CC BY-SA 3.0). Xiao H, Rasul K, Vollgraf "
+    "R. Fashion-MNIST (MIT), arXiv:1708.07747, 2017: canvases, of which no picture is shown.",
 )
 # In the order of the rules, which is that of the paper.
 ORDER = list(RULES.statements)

@@ -39,6 +39,10 @@ REFERENCES = (
     "Applications 2007, 390-395.",
     "Li Z, et al. Thoracic disease identification and localization with limited supervision. CVPR "
     "2018.",
+    "LeCun Y, Cortes C, Burges CJC. The MNIST database (CC BY-SA 3.0). Xiao H, Rasul K, Vollgraf "
+    "R. Fashion-MNIST (MIT), arXiv:1708.07747, 2017. Alpaydin E, Kaynak C. Optical recognition of "
+    "handwritten digits, as bundled with scikit-learn (BSD-3-Clause). Of these no picture is "
+    "shown.",
 )
 # In the order of the paper.
 CLAIMS = Claims[StabilityRun](
