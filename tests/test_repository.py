@@ -314,6 +314,84 @@ def test_every_dependency_says_what_it_is_for() -> None:
     }
 
 
+# Phrases that read as if they were translated word by word; in literals and documentation.
+TRANSLATED = {
+    "say `are not numbers`": (
+        r"\b(?:that|which|they|these|those|it|this|who) (?:is|are|was|were) no "
+        r"(?!longer|more|less|better|worse|larger|smaller|way|need|room|such)"
+    ),
+    "say `at least 0.5` or `0.5 or more`": (
+        r"\bfrom (?:-?[\d.]+|which \w+|a score) on"
+        r"(?! (?:the|a|an|this|that|one|eight|its)\b)(?![-\w])"
+    ),
+    "say `alternately`": r"\bby turns\b",
+    "say `current` or `earlier`": r"\bof (?:now|then|before)(?=[,.;:)]|$)",
+    "say `the same`": r"\bone and the same\b",
+    "say `named after`": r"\bcalled (?:like|after)\b",
+    "say `synthetic data`": r"\bmade data\b",
+    "say `unique names`": r"\b(?:names|ids) that differ$",
+    "say `does not support` or `ignores`": r"\bknows no\b",
+    "say `valid for other patients`": r"\bspeaks? for (?:other|these)\b",
+    "say `depends on`": r"\bhangs? on\b",
+    "say `hardly any`": r"\bhardly an? (?!number)",
+    "say `reversed`": r"\bturned round\b",
+    "say `continues from there`": r"\bgoes on from\b",
+}
+
+
+def _literals(file: Path) -> list[tuple[int, str]]:
+    """The texts of a module that are not docstrings, with their lines."""
+    documented = set()
+    for kind in (ast.Module, ast.ClassDef, ast.FunctionDef):
+        for node in nodes_of(file, kind):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr):
+                documented.add(id(first.value))
+    return [
+        (node.lineno, node.value)
+        for node in nodes_of(file, ast.Constant)
+        if isinstance(node.value, str) and id(node) not in documented
+    ]
+
+
+def _translated(text: str) -> list[str]:
+    return [advice for advice, form in TRANSLATED.items() if re.search(form, text, re.IGNORECASE)]
+
+
+def test_texts_are_plain_english() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    texts = [(file, *entry) for file in LIBRARY for entry in _literals(file)]
+    for file in pages:
+        lines = file.read_text(encoding="utf-8").splitlines()
+        texts += [(file, number, line) for number, line in enumerate(lines, 1)]
+    places = []
+    for file, number, text in texts:
+        for advice in _translated(text):
+            places.append(f"{_name(file)}:{number}: {advice}: {text[:80]}")
+    assert not places, _listed("write what a native engineer would say", places)
+
+
+@pytest.mark.parametrize(
+    ("text", "n"),
+    [
+        ("scores that are no probabilities", 1),
+        ("there are no references", 0),
+        ("it is no longer read", 0),
+        ("weights are from 0 on", 1),
+        ("misses-small from 0.9 on the left", 0),
+        ("counts by turns; the rules of now", 2),
+        ("one and the same box of made data", 2),
+        ("unique image ids, named after the file", 0),
+        ("image ids that differ", 1),
+        ("names that differ in their middle", 0),
+        ("they speak for other patients like these 80", 1),
+        ("it knows no strata and hangs on the threshold", 2),
+    ],
+)
+def test_what_counts_as_translated(text: str, n: int) -> None:
+    assert len(_translated(text)) == n
+
+
 # Distributions of the dependencies and of the extra `check` whose modules have another name.
 MODULES = {"pillow": "PIL", "pandas-stubs": "pandas"}
 

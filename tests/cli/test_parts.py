@@ -363,7 +363,7 @@ def test_an_interruption_says_how_to_go_on(
     assert said.code == 130
     # the sample that was being examined is finished first
     assert f"4 of {N_SAMPLES} are done and kept in" in said.err
-    assert "the same command goes on" in said.err
+    assert "the same command continues" in said.err
     monkeypatch.setattr(evaluate, "examine", examine)
     assert calipers(*command(samples, tmp_path / "result")).code == 0
     assert result_hash(tmp_path / "result") == whole

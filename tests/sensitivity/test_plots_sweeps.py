@@ -170,7 +170,7 @@ def test_the_note_says_what_bands_are_and_what_is_behind() -> None:
             NUMBERS,
             [[0.9, 0.5, 0.1], [0.8, 0.6, 0.2]],
             False,
-            "On these images the best model depends on the threshold: A first, B from 0.5 on",
+            "On these images the best model depends on the threshold: A first, B at 0.5 and above",
         ),
         (NUMBERS, [[np.nan] * 3] * 2, False, NOTHING),
         (

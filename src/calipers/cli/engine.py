@@ -175,7 +175,7 @@ def _kept_blocks(plan: RunPlan, options: Mapping[str, Any], part: Part | None) -
             first, end = store.span
             stop.add_note(
                 f"{store.n_done} of {end - first} are done and kept in {folder}: the same command "
-                "goes on from there"
+                "continues from there"
             )
             raise
 

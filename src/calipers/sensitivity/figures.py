@@ -81,7 +81,7 @@ def sweep_figure(sweep: Sweep, metric: str | None = None, *, model: str | None =
     >>> from calipers.sensitivity.figures import sweep_figure
     >>> result = cal.sweep(cal.demo_cohort(), "AP@0.5", {"threshold": [0.1, 0.5, 0.9]}, ci=False)
     >>> sweep_figure(result).title.split(": ")[1]
-    'overpredicts first, misses-small from 0.9 on'
+    'overpredicts first, misses-small at 0.9 and above'
     """
     for what, name, names in (("metric", metric, sweep.metrics), ("model", model, sweep.models)):
         if name is not None and name not in names:
@@ -176,7 +176,7 @@ def who_is_best(
     turns = _turns(leaders, ahead, models)
     clauses = [f"{short_name(turns[0][0])} first"]
     for model, k in turns[1 : 1 + MOST_TURNS]:
-        clauses.append(f"{short_name(model)} from {x[k]:g} on")
+        clauses.append(f"{short_name(model)} at {x[k]:g} and above")
     more = ", then it changes again" if len(turns) > 1 + MOST_TURNS else ""
     return (
         f"On these images the best model depends on the {short(axis)}: {', '.join(clauses)}{more}"

@@ -447,7 +447,7 @@ def place_of(result: StabilityResult, bag: str | int | None) -> int:
             raise UsageError(f"no image {bag!r} was used; {did_you_mean(bag, result.ids)}")
         return result.ids.index(bag)
     if not 0 <= bag < result.n_used:
-        raise UsageError(f"no image {bag}: {result.n_used} were used, from 0 on")
+        raise UsageError(f"no image {bag}: {result.n_used} were used, counted from 0")
     return int(bag)
 
 

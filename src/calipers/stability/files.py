@@ -458,7 +458,7 @@ def _add_bag(maps: dict[str, Volume], bag: str, volume: Volume) -> None:
     if bag in maps:
         hint = "every bag has an id of its own"
         raise InputError(
-            "ids that differ", rule="dup-bag", file=volume.file, field=IDS, value=bag, hint=hint
+            "unique ids", rule="dup-bag", file=volume.file, field=IDS, value=bag, hint=hint
         )
     maps[bag] = volume
 

@@ -2,7 +2,7 @@
 """Write references or predictions as a YOLO folder, and references as Pascal VOC XML.
 
 `calipers.io.write` calls `folder_files` with a cohort and gets the files of the folder;
-`write_folder` writes them, whole or not at all. Images are called like their pictures where the
+`write_folder` writes them, whole or not at all. Images are named like their pictures where the
 cohort knows these (``file_name``), because the programs that read such folders look for pictures of
 the same name, else by their ids. `lost_in_folder` says what the formats cannot hold.
 """

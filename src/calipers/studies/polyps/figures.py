@@ -243,8 +243,8 @@ def _centres(run: PolypRun) -> list[StudyFigure]:
     figures = []
     caption = (
         f"A dot per centre, with the quartiles of the centres as a box; {_n_text(run)}. Box IoU "
-        "0.5 for the counting metrics, from the score on at which F1 is highest ({cuts}). The "
-        "numbers have the intervals of every centre."
+        f"0.5 for the counting metrics, at the score at which F1 is highest or above ({{cuts}}). "
+        "The numbers have the intervals of every centre."
     )
     for name, models in (("figure-2", (run.main,)), ("figure-10", run.others)):
         if not models:

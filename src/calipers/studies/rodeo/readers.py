@@ -172,7 +172,7 @@ def reader_table(cohorts: Mapping[str, Cohort], *, seed: int, quick: bool) -> Ta
     note = (
         f"{first.n_images} images of VinDr-CXR, read by the same three radiologists, each of whom "
         f"is the reference in turn; {len(first.classes)} classes. 95 % intervals by resampling "
-        f"images. Nobody is right here: who marks as the reference does scores high."
+        "images. No reader is the truth here: whoever marks as the reference does scores high."
     )
     better = f"Who is the better one of two readers? {' '.join(orders)}"
     return Table(

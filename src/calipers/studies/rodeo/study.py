@@ -106,7 +106,7 @@ METHODS = (
     "of the last layer) learned from labels of whole images: on canvases of ten digits, and on "
     "drawn chests with nodules, masses, effusions and large hearts. Maps become boxes as in the "
     "paper, thresholds 60 and 180 of 255, the best box of each class and image. The ChestX-ray8 "
-    "pictures that the paper trains on are not at hand.",
+    "pictures that the paper trains on were not available.",
 )
 # What the paper has, and where it is on the page.
 COUNTERPARTS = (

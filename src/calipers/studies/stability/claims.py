@@ -89,8 +89,8 @@ def _(run: StabilityRun) -> ClaimJudgement:
         bool(inside and same and (value[undisputed] == 1).all()),
         f"In all {int(defined.sum())} tables where it is defined it lies in [0, 1], and it equals "
         f"PJ in the {int((few & defined).sum())} with no more calls than instances.",
-        f"The condition n11 <= n00 is not needed: it is 1 in {more} tables with n11 > n00 too. "
-        "The text has the sign of the least overlap turned round: it is n*1 + n1* - N.",
+        f"The condition n11 <= n00 is not needed: it is 1 in {more} tables with n11 > n00 too. The "
+        "text has the sign of the least overlap reversed: it is n*1 + n1* - N.",
     )
 
 

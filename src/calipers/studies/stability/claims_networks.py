@@ -331,7 +331,7 @@ def _(table: NetworkTable) -> ClaimJudgement:
     return ClaimJudgement(
         joint_verdict(flags),
         f"{table.text}, Pearson's correlation with DICE over operators: {values_text(values)}.",
-        "Five rows each: a correlation of five rows is hardly a number.",
+        "Five rows each: a correlation of five rows means little.",
         share=ScanShare.of(flags, "correlations"),
     )
 
