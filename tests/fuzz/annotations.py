@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,7 +32,7 @@ from annotation_cases import (
     task,
     yolo_data,
 )
-from fuzz import mutate, peers
+from fuzz import mutate, peers, tool_peers
 from fuzz.mutate import Random
 from fuzz.peers import agrees
 from fuzz.targets import Target
@@ -126,6 +127,11 @@ def annotations(folder: Path) -> Iterator[Target]:
     def judge_labelme(content: bytes, cohort: Any) -> None:
         shapes = json.loads(content.decode("utf-8-sig"))["shapes"]
         assert records(content, cohort) <= len(shapes)
+        agrees(tool_peers.labelme)(content, cohort)
+
+    def judge_studio(content: bytes, cohort: Any) -> None:
+        agrees(tool_peers.label_studio)(content, cohort)
+        agrees(tool_peers.label_studio_predictions, model=True)(content, cohort)
 
     def judge_lines(role: int, peer: peers.Peer) -> Callable[[bytes, Any], None]:
         def judge(content: bytes, cohort: Any) -> None:
@@ -139,7 +145,8 @@ def annotations(folder: Path) -> Iterator[Target]:
     yield Target("cvat", _of_markup(CVAT), read("c.xml", "c.xml"), judge_cvat)
     text = labelme(*LABELME, MASK)
     yield Target("labelme", of_json_text(text), read("lm/a.json", "lm"), judge_labelme)
-    yield Target("label-studio", of_json_text(EXPORT), read("e.json", "e.json", "e.json"))
+    run = read("e.json", "e.json", "e.json")
+    yield Target("label-studio", of_json_text(EXPORT), run, judge_studio)
     yield Target(
         "voc results",
         of_words(RESULTS),
@@ -164,9 +171,19 @@ def _binary(folder: Path, read: Callable[..., Callable[..., Any]]) -> Iterator[T
 
     labels = np.zeros((12, 16), np.uint8)
     labels[2:5, 3:7], labels[7:10, 8:15] = 1, 2
-    Image.fromarray(labels).save(folder / "labels.png")
-    whole = (folder / "labels.png").read_bytes()
-    yield Target("label-volumes", damage(whole), read("l.png", "l.png", "l.png"))
+
+    def damage_labels(rng: Random) -> bytes:
+        changed = labels.copy()
+        for _ in range(int(rng.integers(1, 6))):
+            y, x = (int(rng.integers(side)) for side in labels.shape)
+            changed[y : y + int(rng.integers(1, 4)), x : x + 2] = rng.integers(0, 4)
+        stream = io.BytesIO()
+        Image.fromarray(changed).save(stream, "PNG")
+        whole = stream.getvalue()
+        return mutate.of_bytes(rng, whole) if rng.random() < 0.5 else whole
+
+    judge = agrees(tool_peers.label_picture)
+    yield Target("label-volumes", damage_labels, read("l.png", "l.png", "l.png"), judge)
     try:
         # Here, because it skips whoever imports it where there is no pydicom.
         from dicom_cases import report, report_images
@@ -176,4 +193,5 @@ def _binary(folder: Path, read: Callable[..., Callable[..., Any]]) -> Iterator[T
         path = report(folder / "report.dcm", report_images(folder), regions, percent=90.0)
     except ImportError:
         return
-    yield Target("dicom-sr", damage(path.read_bytes()), read("r.dcm", "r.dcm", "r.dcm"))
+    judge = agrees(tool_peers.structured_report)
+    yield Target("dicom-sr", damage(path.read_bytes()), read("r.dcm", "r.dcm", "r.dcm"), judge)

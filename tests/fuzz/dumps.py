@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 import calipers as cal
-from annotation_cases import put
+from annotation_cases import picture, put
 from calipers.io.volumes.values import write_volume
-from fuzz import mutate, peers
+from fuzz import mutate, peers, tool_peers
 from fuzz.annotations import is_lenient, of_json_text, of_words
 from fuzz.lists import put_beside
+from fuzz.mutate import Random
 from fuzz.peers import agrees, sound
 from fuzz.targets import Target
 
@@ -60,6 +61,34 @@ def lidc(path: Path) -> bytes:
     return path.read_bytes()
 
 
+COLUMNS = {
+    "scans": "id series_instance_uid patient_id slice_thickness pixel_spacing",
+    "annotations": "id scan_id malignancy",
+    "contours": "annotation_id image_z_position coords",
+    "zvals": "scan_id val",
+}
+CELLS = (
+    None, 0, 1, 2, -1, 1.5, 1e308, 2**62, -47.5, -50.0, "", "1", "P", b"x", "100,120", "1,2\n3,4",
+    "1,2\n", "1.5,2\n3,4", "1,2,3", "a,b", "\uff11,2", "1_0,2", "-47.5",
+)  # fmt: skip
+
+
+def with_odd_cells(rng: Random, path: Path) -> bytes:
+    """Return a database in which cells were replaced, or rows stand twice."""
+    lidc(path)
+    with sqlite3.connect(path) as base:
+        for _ in range(int(rng.integers(1, 3))):
+            table = str(rng.choice(list(COLUMNS)))
+            if rng.random() < 0.3:
+                base.execute(f"INSERT INTO {table} SELECT * FROM {table} LIMIT 1")
+            column = str(rng.choice(COLUMNS[table].split()))
+            cell = CELLS[int(rng.integers(len(CELLS)))]
+            rows = f"rowid = (SELECT max(rowid) FROM {table})"
+            base.execute(f"UPDATE {table} SET {column} = ? WHERE {rows}", [cell])
+    base.close()
+    return path.read_bytes()
+
+
 POLYPGEN = "polyp 10 20 30 40\npolyp 50 50 60 60\n"
 
 
@@ -70,6 +99,8 @@ def dumps(folder: Path) -> Iterator[Target]:
         def run(content: bytes, folder: Path) -> Any:
             put_beside(folder, others, name)
             put(folder, {name: content})
+            if name.startswith("data_C1"):
+                picture(folder / "data_C1" / "images_C1" / "a.jpg", 100, 80)
             if any(place.startswith("refs") for place in places):
                 (folder / "refs").mkdir(exist_ok=True)
                 if not (folder / "refs" / "c.npy").exists():
@@ -97,15 +128,24 @@ def dumps(folder: Path) -> Iterator[Target]:
     yield Target("detectron2", of_json_text(DETECTRON2), run, judge_rows)
     sidecar = {"refs/c.json": INSTANCES}
     run = read("refs/c.json", {}, "refs", format="nndetection")
-    yield Target("nndetection", of_json_text(INSTANCES), run, judge)
+    instances = agrees(lambda content: tool_peers.nndetection(labels(), content))
+    yield Target("nndetection", of_json_text(INSTANCES), run, instances)
     run = read("p/c_boxes.json", sidecar, "refs", "p")
-    yield Target("nndetection boxes", of_json_text(BOXES), run, judge)
+    boxes = agrees(tool_peers.nndetection_boxes, model=True)
+    yield Target("nndetection boxes", of_json_text(BOXES), run, boxes)
     run = read("s.csv", {}, "refs", "refs/c.npy", scores="s.csv")
     yield Target("scores of labels", of_words(SCORES), run, judge)
     run = read("refs/dataset.json", {}, "refs")
     yield Target("dataset.json", of_json_text(NAMES), run, judge)
     run = read("data_C1/bbox_C1/a_mask.txt", {}, "data_C1", format="polypgen")
-    yield Target("polypgen", of_words(POLYPGEN), run, judge)
+    yield Target("polypgen", of_words(POLYPGEN), run, agrees(tool_peers.polypgen))
     database = lidc(folder / "lidc.sqlite")
     run = read("l.sqlite", {}, "l.sqlite", readers="any")
-    yield Target("lidc", lambda rng: mutate.of_bytes(rng, database), run, judge)
+    nodules = agrees(tool_peers.lidc)
+
+    def damage(rng: Random) -> bytes:
+        if rng.random() < 0.3:
+            return mutate.of_bytes(rng, database)
+        return with_odd_cells(rng, folder / "odd.sqlite")
+
+    yield Target("lidc", damage, run, nodules)

@@ -30,7 +30,7 @@ from calipers.io.volumes.open import open_volume
 from calipers.io.volumes.values import write_volume
 from calipers.results.requirements import Requirements
 from calipers.sensitivity.multiverse import load_grid
-from fuzz import mutate, peers
+from fuzz import mutate, peers, tool_peers
 from fuzz.mutate import Random
 from fuzz.volumes import same_voxels
 from random_cohorts import random_cohort
@@ -391,7 +391,9 @@ def saved_folder(folder: Path) -> Iterator[Target]:
     cohort = random_cohort(4, 2, seed=1)
     place = folder / "saved"
     cal.evaluate(cohort, "coco", ci=False).save(place)
-    for name in ("evaluation.json", "run.json"):
+    rows = cal.open_evaluation(place).as_dict()["rows"]
+    judges = {"evaluation.json": tool_peers.saved_rows, "run.json": tool_peers.sound_rows(rows)}
+    for name, judge in judges.items():
         whole = (place / name).read_bytes()
 
         def damage(rng: Random, whole: bytes = whole) -> bytes:
@@ -404,7 +406,7 @@ def saved_folder(folder: Path) -> Iterator[Target]:
             finally:
                 (place / name).write_bytes(whole)
 
-        yield Target(f"saved {name}", damage, run)
+        yield Target(f"saved {name}", damage, run, judge)
 
 
 def blocks(folder: Path) -> Iterator[Target]:

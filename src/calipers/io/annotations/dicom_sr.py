@@ -158,7 +158,7 @@ class _Report(NamedTuple):
                     rows.reject(
                         place,
                         "box-shape",
-                        f"points of {', '.join(POLYGONS)} or CIRCLE on an image",
+                        f"points of {', '.join(POLYGONS)} or CIRCLE on one image",
                         str(item.get("GraphicType", "")),
                         field="GraphicData",
                     )
@@ -277,20 +277,21 @@ def _box(item: Any) -> Box | None:
 
 def _image(item: Any) -> str | None:
     """Return the name of the image that a region lies on."""
+    references: list[Any] = []
     for child in _items(item):
-        reference = next(iter(child.get("ReferencedSOPSequence") or ()), None)
-        if reference is not None:
-            return _image_name(reference)
-    return None
+        references += child.get("ReferencedSOPSequence") or ()
+    names = _image_names(references[0]) if len(references) == 1 else []
+    return names[0] if len(names) == 1 else None
 
 
-def _image_name(reference: Any) -> str:
+def _image_names(reference: Any) -> list[str]:
+    """Return the names of the images that a reference is to: several if it lists frames."""
     name = str(reference.get("ReferencedSOPInstanceUID", ""))
     frames = reference.get("ReferencedFrameNumber")
     if frames is None:
-        return name
+        return [name]
     numbers = [frames] if isinstance(frames, int | str) else list(frames)
-    return f"{name}#{int(numbers[0])}" if numbers else name
+    return [f"{name}#{int(number)}" for number in numbers] or [name]
 
 
 def _evidence(report: Any) -> list[str]:
@@ -299,5 +300,5 @@ def _evidence(report: Any) -> list[str]:
     for study in report.get("CurrentRequestedProcedureEvidenceSequence") or ():
         for series in study.get("ReferencedSeriesSequence") or ():
             for reference in series.get("ReferencedSOPSequence") or ():
-                names.append(_image_name(reference))
+                names += _image_names(reference)
     return names

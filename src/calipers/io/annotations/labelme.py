@@ -136,8 +136,8 @@ class _Shapes:
             if part is None:
                 continue
             group = shape.get("group_id")
-            # Without a group every shape is an object of its own.
-            part_of: object = k if group is None else str(group)
+            # Without a group every shape is an object of its own; the group "1" is not the group 1.
+            part_of: object = k if group is None else repr(group)
             groups.setdefault((shape["label"], part_of), []).append(part)
             places.setdefault((shape["label"], part_of), place)
         for key, parts in groups.items():
@@ -180,6 +180,11 @@ class _Shapes:
                 field="shape_type",
                 hint="--lenient sets such shapes aside",
             )
+            return None
+        group = shape.get("group_id")
+        if group is not None and (isinstance(group, bool) or not isinstance(group, int | str)):
+            expected = "a number or a name of a group, or null"
+            rows.reject(place, "type", expected, group, field="group_id")
             return None
         points = shape.get("points")
         if not isinstance(points, list) or not all(map(_is_point, points)):

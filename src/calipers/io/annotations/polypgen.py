@@ -171,7 +171,9 @@ def _read_boxes(file: InputFolder, name: str, image: int, rows: AnnotationList) 
         # Some lines have no class, and some separate numbers by commas.
         cells = " ".join(words).replace(",", " ").split()
         numbers = [as_number(cell) for cell in cells[-4:]]
-        if len(cells) not in (4, 5) or None in numbers:
+        # Without a name five numbers would be read from the second on.
+        is_named = len(cells) == 5 and cells[0].lower() == CLASS
+        if None in numbers or not (len(cells) == 4 or is_named):
             rows.reject(place, "box-shape", "polyp x0 y0 x1 y1", " ".join(words)[:80])
             continue
         x0, y0, x1, y1 = (float(value or 0.0) for value in numbers)

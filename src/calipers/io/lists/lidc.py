@@ -118,18 +118,23 @@ def _references(file: InputFile, database: sqlite3.Connection) -> ReferenceFile:
     scans = database.execute(SCANS).fetchall()
     if not scans:
         raise InputError("at least one scan", rule="no-images", file=file.file)
+    _check_unique(file, "scans", [scan[0] for scan in scans])
+    _check_unique(file, "series", [str(scan[1]) for scan in scans])
     places: dict[int, list[float]] = {}
     for scan, place in database.execute(PLACES):
         places.setdefault(scan, []).append(float(place))
+    for scan, values in places.items():
+        _check_unique(file, f"slices of scan {scan}", values)
     slices = {scan: np.sort(np.array(values)) for scan, values in places.items()}
     nodules = list(_nodules(file, database, slices))
+    _check_unique(file, "annotations", [nodule.number for nodule in nodules])
     row_of = {scan[0]: k for k, scan in enumerate(scans)}
     image = np.array([row_of[nodule.scan] for nodule in nodules], np.int64)
     boxes = np.array([nodule.box for nodule in nodules], np.float64).reshape(-1, 6)
     reader = _readers(image, boxes)
     facts = {READER_FACT: np.array(READERS)[reader]}
     for k, name in enumerate(RATINGS):
-        facts[name] = np.array([int(nodule.ratings[k] or 0) for nodule in nodules], np.int64)
+        facts[name] = np.array([_rating(nodule.ratings[k]) for nodule in nodules], np.int64)
     delivery = Delivery(
         image,
         np.zeros(len(nodules), np.int64),
@@ -152,6 +157,22 @@ def _references(file: InputFile, database: sqlite3.Connection) -> ReferenceFile:
     return ReferenceFile(
         _image_list(scans, slices), (CLASS,), None, part, LidcReader.name, readings
     )
+
+
+def _check_unique(file: InputFile, what: str, numbers: list[Any]) -> None:
+    """Raise if something stands twice: the contours of one would be those of the other."""
+    if len(set(numbers)) < len(numbers):
+        raise InputError(
+            f"{what} that differ", rule="dup-key", file=file.file, location=what, value=numbers[:5]
+        )
+
+
+def _rating(value: Any) -> int:
+    """Return a rating as a whole number; 0 without one."""
+    number = 0 if value is None else int(value)
+    if value is not None and float(value) != number:
+        raise ValueError(f"the rating {value}")
+    return number
 
 
 def _image_list(scans: list[Any], slices: dict[int, F64]) -> ImageList:

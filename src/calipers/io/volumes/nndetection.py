@@ -120,9 +120,11 @@ class NnDetectionReader(Reader):
                         Problem("box-shape", place, "box", expected, str(record)[:80], origin=place)
                     )
                     continue
-                rows.append(
-                    (image, case, label if isinstance(label, int) else -1, box, score, place)
-                )
+                if isinstance(label, bool) or not isinstance(label, int):
+                    expected = "the number of a class"
+                    problems.append(Problem("type", place, "label", expected, label, origin=place))
+                    continue
+                rows.append((image, case, label, box, score, place))
         return {"": _part(file, rows, problems, index)}
 
 

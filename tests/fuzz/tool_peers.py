@@ -1,0 +1,299 @@
+"""Independent readers of what annotation tools write: LabelMe, Label Studio, label pictures, DICOM
+reports, LIDC, nnDetection and PolypGen; see `fuzz.peers`.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from scipy import ndimage
+
+from fuzz.peers import Disagreement, Row, lines_of, number, plain
+
+SUFFIXES = ("rectanglelabels", "polygonlabels", "ellipselabels", "brushlabels", "labels")
+
+
+def _real(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(value)
+    return float(value)
+
+
+def _around(points: Any) -> tuple[float, ...]:
+    if not points or any(len(point) != 2 for point in points):
+        raise ValueError(points)
+    x, y = [_real(point[0]) for point in points], [_real(point[1]) for point in points]
+    return min(x), min(y), max(x), max(y)
+
+
+def _of_pixels(inside: np.ndarray, left: int = 0, top: int = 0) -> tuple[float, ...]:
+    y, x = np.nonzero(inside)
+    box = (x.min() + left, y.min() + top, x.max() + 1 + left, y.max() + 1 + top)
+    return tuple(map(float, box))
+
+
+def _labelme_box(shape: Any) -> tuple[float, ...]:
+    kind, points = shape.get("shape_type", "polygon"), shape["points"]
+    box = _around(points)
+    if kind == "circle":
+        (x, y), (u, v) = points
+        radius = math.hypot(u - x, v - y)
+        return x - radius, y - radius, x + radius, y + radius
+    if kind == "mask":
+        with Image.open(io.BytesIO(base64.b64decode(shape["mask"], validate=True))) as image:
+            return _of_pixels(np.asarray(image) > 0, int(points[0][0]), int(points[0][1]))
+    if kind not in ("rectangle", "polygon", "oriented_rectangle"):
+        raise ValueError(kind)
+    return box
+
+
+def labelme(content: bytes) -> list[Row]:
+    """Every shape is an object; those of one label and group are one."""
+    objects: dict[tuple[str, Any], list[tuple[float, ...]]] = {}
+    for k, shape in enumerate(plain(content)["shapes"]):
+        group = shape.get("group_id")
+        if group is not None and (isinstance(group, bool) or not isinstance(group, int | str)):
+            raise Disagreement(f"a group {group!r}")
+        # JSON text tells 1 and "1" apart.
+        key = (shape["label"], ("alone", k) if group is None else json.dumps(group))
+        objects.setdefault(key, []).append(_labelme_box(shape))
+    rows: list[Row] = []
+    for (label, _), boxes in objects.items():
+        low, high = np.min(boxes, axis=0), np.max(boxes, axis=0)
+        rows.append(("a", label, (*low[:2].tolist(), *high[2:].tolist()), None))
+    return rows
+
+
+def label_studio(content: bytes, scored: bool = False) -> list[Row]:
+    """Every region that has a shape is an object of its one label."""
+    rows: list[Row] = []
+    for task in plain(content):
+        data = task["data"]
+        if "image" not in data:
+            raise ValueError(data)
+        name = data["image"].rsplit("/", 1)[-1]
+        name = name.removeprefix("0123abcd-") if "/upload/" in data["image"] else name
+        entries = task.get("predictions" if scored else "annotations") or []
+        if not isinstance(entries, list):
+            raise ValueError(entries)
+        for entry in entries:
+            if entry.get("was_cancelled"):
+                continue
+            for region in entry["result"]:
+                score = None
+                if scored:
+                    score = _real(region["score"] if "score" in region else entry["score"])
+                rows.append((name, *_studio_region(region), score))
+    return rows
+
+
+def _studio_region(region: Any) -> tuple[str, tuple[float, ...]]:
+    value = region["value"]
+    labels = [value[name] for name in SUFFIXES if name in value]
+    if len(labels) != 1:
+        raise ValueError(labels)
+    if not isinstance(labels[0], list) or len(labels[0]) != 1:
+        raise Disagreement(f"a region whose labels are {labels[0]!r}")
+    sides = _real(region["original_width"]), _real(region["original_height"])
+    if "rle" in value:
+        alpha = np.array(_unpacked(value["rle"])[3::4])
+        return labels[0][0], _of_pixels(alpha.reshape(int(sides[1]), int(sides[0])) > 0)
+    if not {"x", "y", "width", "height"} <= value.keys() or value.get("rotation"):
+        raise ValueError(value)
+    x, w = (_real(value[key]) * sides[0] / 100 for key in ("x", "width"))
+    y, h = (_real(value[key]) * sides[1] / 100 for key in ("y", "height"))
+    return labels[0][0], (x, y, x + w, y + h)
+
+
+def _unpacked(packed: list[int]) -> list[int]:
+    """Return the words of Label Studio's packed bytes, bit by bit."""
+    bits = "".join(f"{byte:08b}" for byte in packed)
+    at = 0
+
+    def take(n: int) -> int:
+        nonlocal at
+        at += n
+        if at > len(bits):
+            raise ValueError(packed)
+        return int(bits[at - n : at], 2)
+
+    n_words, word = take(32), take(5) + 1
+    sizes = [take(4) + 1 for _ in range(4)]
+    words: list[int] = []
+    while len(words) < n_words:
+        is_run, size = take(1), sizes[take(2)]
+        count = take(size) + 1
+        if is_run:
+            words += [take(word)] * count
+        else:
+            words += [take(word) for _ in range(count)]
+    return words
+
+
+def label_studio_predictions(content: bytes) -> list[Row]:
+    return label_studio(content, scored=True)
+
+
+def label_picture(content: bytes) -> list[Row]:
+    """Every connected region of a value is an object of that class."""
+    with Image.open(io.BytesIO(content)) as image:
+        if image.mode != "L" or content[24] != 8:
+            raise ValueError(image.mode)
+        labels = np.asarray(image)
+    return _regions(labels, "l")
+
+
+def _regions(labels: np.ndarray, name: str) -> list[Row]:
+    rows: list[Row] = []
+    for value in np.unique(labels[labels > 0]).tolist():
+        regions, n = ndimage.label(labels == value, np.ones((3,) * labels.ndim))
+        assert n == regions.max()
+        for place in ndimage.find_objects(regions):
+            box = [*(side.start for side in place[::-1]), *(side.stop for side in place[::-1])]
+            rows.append((name, str(value), tuple(map(float, box)), None))
+    return rows
+
+
+def nndetection(labels: np.ndarray, content: bytes) -> list[Row]:
+    """Every value of the volume is an instance of the class that the JSON file says."""
+    instances = plain(content)["instances"]
+    rows: list[Row] = []
+    for value in np.unique(labels[labels > 0]).tolist():
+        label = instances[str(value)]
+        if isinstance(label, bool) or not isinstance(label, int):
+            raise Disagreement(f"a class {label!r}")
+        places = np.argwhere(labels == value)[:, ::-1]
+        box = (*places.min(axis=0).tolist(), *(places.max(axis=0) + 1).tolist())
+        rows.append(("c", str(label), tuple(map(float, box)), None))
+    return rows
+
+
+def nndetection_boxes(content: bytes) -> list[Row]:
+    rows: list[Row] = []
+    for record in plain(content).values():
+        z0, y0, z1, y1, x0, x1 = map(_real, record["box"])
+        if isinstance(record["label"], bool) or not isinstance(record["label"], int):
+            raise Disagreement(f"a class {record['label']!r}")
+        box = (x0 + 1, y0 + 1, z0 + 1, x1, y1, z1)
+        rows.append(("c", str(record["label"]), box, _real(record["score"])))
+    return rows
+
+
+def polypgen(content: bytes) -> list[Row]:
+    rows: list[Row] = []
+    for words in lines_of(content.replace(b",", b" ")):
+        if len(words) == 5 and words.pop(0).lower() != "polyp":
+            raise Disagreement(f"a line {words}")
+        if len(words) != 4:
+            raise ValueError(words)
+        rows.append(("C1/a", "polyp", tuple(map(number, words)), None))
+    return rows
+
+
+def lidc(content: bytes) -> list[Row]:
+    """Every annotation is the box around its contours."""
+    with tempfile.NamedTemporaryFile(suffix=".sqlite") as file:
+        file.write(content)
+        file.flush()
+        base = sqlite3.connect(f"file:{file.name}?mode=ro&immutable=1", uri=True)
+        try:
+            return list(_annotations(base))
+        finally:
+            base.close()
+
+
+def _annotations(base: sqlite3.Connection) -> Iterator[Row]:
+    scans = base.execute("SELECT id, series_instance_uid FROM scans").fetchall()
+    names = dict(scans)
+    if len(names) < len(scans):
+        raise Disagreement("two scans of one number")
+    annotations = base.execute("SELECT id, scan_id FROM annotations").fetchall()
+    if len(dict(annotations)) < len(annotations):
+        raise Disagreement("two annotations of one number")
+    for annotation, scan in annotations:
+        query = "SELECT val FROM zvals WHERE scan_id = ? ORDER BY val"
+        slices = [value for (value,) in base.execute(query, [scan])]
+        if len(set(slices)) < len(slices):
+            raise Disagreement("two slices at one place")
+        points = []
+        query = "SELECT image_z_position, coords FROM contours WHERE annotation_id = ?"
+        for z, text in base.execute(query, [annotation]):
+            k = min(range(len(slices)), key=lambda k: abs(slices[k] - z))
+            for line in text.split("\n"):
+                x, y = map(number, line.split(","))
+                points.append((x, y, float(k)))
+        low, high = np.min(points, axis=0), np.max(points, axis=0) + 1
+        yield str(names[scan]), "nodule", (*low.tolist(), *high.tolist()), None
+
+
+def structured_report(content: bytes) -> list[Row]:
+    """Every region of a measurement group is an object of the finding of its group."""
+    import pydicom
+
+    rows: list[Row] = []
+    waiting = [pydicom.dcmread(io.BytesIO(content))]
+    while waiting:
+        item = waiting.pop()
+        children = list(item.get("ContentSequence") or ())
+        if _concept(item) == "125007":
+            rows += _group(children)
+        else:
+            waiting += children
+    return rows
+
+
+def _concept(item: Any) -> str:
+    return (
+        str(item.ConceptNameCodeSequence[0].CodeValue) if "ConceptNameCodeSequence" in item else ""
+    )
+
+
+def _group(children: list[Any]) -> Iterator[Row]:
+    findings = [item for item in children if _concept(item) == "121071"]
+    label = str(findings[0].ConceptCodeSequence[0].CodeMeaning)
+    for item in children:
+        if _concept(item) != "111030":
+            continue
+        data = list(map(float, item.GraphicData))
+        points = list(zip(data[0::2], data[1::2]))
+        box = _around(points)
+        if item.GraphicType == "CIRCLE":
+            (x, y), (u, v) = points
+            radius = math.hypot(u - x, v - y)
+            box = x - radius, y - radius, x + radius, y + radius
+        (source,) = item.ContentSequence
+        if len(source.ReferencedSOPSequence) > 1:
+            raise Disagreement("a region on several images")
+        reference = source.ReferencedSOPSequence[0]
+        frame = reference.get("ReferencedFrameNumber")
+        if frame is not None and not isinstance(frame, int | str):
+            raise Disagreement(f"a region on the frames {frame}")
+        name = str(reference.ReferencedSOPInstanceUID)
+        yield name if frame is None else f"{name}#{int(frame)}", label, box, None
+
+
+def saved_rows(content: bytes, evaluation: Any) -> None:
+    """What opens as a whole says what the document says, key by key."""
+    document, own = plain(content), evaluation.as_dict()
+    for key, value in document.items():
+        if key in own and own[key] != value:
+            raise Disagreement(f"{key} is not what the document says")
+
+
+def sound_rows(rows: Any) -> Any:
+    """Return the judge of other files of a folder: the results stay what they were."""
+
+    def judge(content: bytes, evaluation: Any) -> None:
+        if evaluation.as_dict()["rows"] != rows:
+            raise Disagreement("other results")
+
+    return judge
