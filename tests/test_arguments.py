@@ -143,7 +143,7 @@ def test_values_fit_their_annotations(value, hint, answer):
 
 def test_annotations_in_words():
     assert in_words(int | None) == "a whole number or None"
-    assert in_words(str | Path) == "a text or a path"
+    assert in_words(str | Path | None) == "a path or None"
     assert in_words(Literal["a", "b"]) == "'a' or 'b'"
     assert in_words(Sequence[str] | Mapping[str, int]) == "a list of entries or a mapping"
 
@@ -160,5 +160,76 @@ def test_numbers_that_no_float_holds_and_durations_are_refused() -> None:
     cohort = cal.demo_cohort()
     with pytest.raises(cal.UsageError, match="a number is too large"):
         cal.average_precision(cohort, 10**400, model="mislabels")
-    with pytest.raises(cal.UsageError, match="a seed is a whole number"):
+    with pytest.raises(cal.UsageError, match="seed is a whole number"):
         cal.demo_cohort(seed=np.timedelta64(1))
+
+
+def test_plain_arguments_are_refused_before_the_call() -> None:
+    calls = []
+
+    @names_arguments
+    def function(
+        n: int = 0,
+        share: float | None = None,
+        *,
+        how: Literal["a", "b"] = "a",
+        progress: Callable[[int, int], None] | None = None,
+        names: Sequence[str] = (),
+    ) -> None:
+        calls.append(n)
+
+    for options in ({"n": "1"}, {"n": True}, {"share": "x"}, {"how": 1}, {"progress": len}):
+        with pytest.raises(UsageError, match=f"function: {next(iter(options))} is "):
+            function(**options)
+    with pytest.raises(UsageError, match="progress is a function or None, not <class 'int'>"):
+        function(progress=int)
+    assert not calls
+    # What is no plain argument is for the function to see; words and arrays are, too.
+    for options in ({"names": 3}, {"how": "c"}, {"n": np.array(3)}, {"share": np.float32(1)}):
+        function(**options)
+    function(1, 2, progress=lambda done, n: None)
+    function(progress=print)
+    assert len(calls) == 6
+
+
+def test_types_that_fitted_once_are_remembered_without_letting_others_in() -> None:
+    @names_arguments
+    def function(n: int, progress: Callable[[int], None] | None = None) -> int:
+        return n
+
+    for _ in range(2):
+        assert function(3) == 3
+        for wrong in ("3", 3.0, None):
+            with pytest.raises(UsageError, match="n is a whole number"):
+                function(wrong)
+        function(1, lambda done: None)
+        with pytest.raises(UsageError, match="progress is a function"):
+            function(1, lambda done, n: None)
+
+
+def test_constructors_refuse_objects_of_other_classes() -> None:
+    with pytest.raises(UsageError, match=r"Row: estimate is an Estimate, not 0\.5"):
+        cal.Row("m", "AP", "ap", None, None, 0.5)
+    with pytest.raises(UsageError, match="Evaluation: protocol is a Protocol, not 'coco'"):
+        cal.Evaluation("coco", cal.demo_cohort(), (), {}, False)
+
+
+def test_rows_of_a_table_are_whole_numbers_of_rows() -> None:
+    table = cal.demo_cohort().predictions("mislabels")
+    for rows in (np.zeros(2), np.array([10**6]), np.array([2**63], np.uint64)):
+        with pytest.raises(UsageError, match="rows is a"):
+            table.rows(rows, table.offsets)
+
+
+def test_options_that_are_handed_on_are_named() -> None:
+    with pytest.raises(UsageError, match="read_maps: there is no option colour"):
+        cal.read_maps("a", "b", colour=1)
+
+
+def test_a_bag_is_asked_for_by_its_number() -> None:
+    maps, labels = np.random.default_rng(0).random((2, 3, 4, 4)), np.array([1, 0, 1])
+    result = cal.stability(maps, labels, ci=False)
+    assert result.bag(1) is not None
+    assert result.bag(-1).id == result.bag(1).id
+    with pytest.raises(UsageError, match="one of 2 bags, from 0, not 2"):
+        result.bag(2)

@@ -2,17 +2,24 @@
 """Name the argument of a public function that is not what the function takes.
 
 `names_arguments` decorates the functions of the public surface, `names_methods` the methods of its
-classes, `names_fields` their constructors too. It costs nothing while all is well: only if a call
-fails with an exception of Python's own are the arguments compared with their annotations, and the
-first that does not fit becomes a `UsageError`, which names it and says what it takes. If all of
-them fit, the exception stays as it is: it is a fault of Calipers, or of a function that the caller
-handed in.
+classes, `names_fields` their constructors too. Arguments are compared with their annotations twice,
+and the first that does not fit becomes a `UsageError`, which names it and says what it takes.
+
+Before the call, plain arguments are: flags, numbers, texts, words to choose from, and functions
+that are called back (`may_fit`). They are refused before anything is computed or written. Lists,
+tables and paths are left to the functions, which say more about them. That takes about a tenth of a
+microsecond per argument. Constructors, which only keep what they get, look at objects too.
+
+After a call that failed with an exception of Python's own, every argument is compared in full
+(`fits`). If all of them fit, the exception stays as it is: it is a fault of Calipers, or of a
+function that the caller handed in.
 """
 
 from __future__ import annotations
 
 import builtins
 import inspect
+import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
@@ -46,14 +53,29 @@ WORDS: dict[Any, str] = {
 }
 # Values that are no object of a class of Calipers.
 PLAIN = (bool, int, float, complex, bytes, list, tuple, set, type)
+FUNCTION: Any = Callable
 MOST_ENTRIES = 1000  # of a sequence that are looked at
+MOST_TYPES = 100  # combinations of types that a function remembers
+# Types that need no second look, by what an annotation says.
+AT_ONCE: dict[Any, tuple[type, ...]] = {
+    bool: (bool,),
+    int: (int,),
+    float: (float, int),
+    str: (str,),
+    None: (type(None),),
+    type(None): (type(None),),
+}
+# What a type of numbers in an array is called.
+KINDS_OF_NUMBERS = {"b": "flags", "i": "whole numbers", "u": "whole numbers", "f": "numbers"}
 
 
 def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a public function: see above."""
+    border = _Border(function)
 
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
+        border.check(args, options)
         try:
             return function(*args, **options)
         except CalipersError:
@@ -62,6 +84,8 @@ def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
             problem = wrong_argument(function, args, options)
             if problem is None and isinstance(error, OverflowError):
                 problem = "a number is too large"
+            if problem is None and isinstance(error, TypeError):
+                problem = _unknown_option(error, options)
             if problem is None:
                 raise
             raise UsageError(f"{function.__name__}: {problem}") from error
@@ -86,9 +110,11 @@ def names_fields(kind: type[T]) -> type[T]:
     """Decorate a public class: its constructor names its arguments, and so do its methods."""
     names_methods(kind)
     constructor: Any = kind.__init__
+    border = _Border(constructor, kind.__name__)
 
     @wraps(constructor)
     def construct(self: Any, *args: Any, **options: Any) -> None:
+        border.check((self, *args), options)
         try:
             constructor(self, *args, **options)
         except CalipersError:
@@ -101,6 +127,94 @@ def names_fields(kind: type[T]) -> type[T]:
 
     type.__setattr__(kind, "__init__", construct)
     return kind
+
+
+def _unknown_option(error: TypeError, options: Mapping[str, Any]) -> str | None:
+    """Return what to say of an option that a function hands on to one that does not have it."""
+    text = str(error)
+    for name in options:
+        if text.endswith(f"got an unexpected keyword argument {name!r}"):
+            return f"there is no option {name}"
+    return None
+
+
+class _Border:
+    """The plain arguments of a function or constructor, which are checked before each call."""
+
+    def __init__(self, function: Callable[..., Any], kind: str = "") -> None:
+        self.function, self.kind = function, kind
+        # (position, name, types that fit at once, annotation); not known before the first call,
+        # because annotations name classes of modules that are still being loaded.
+        self.parameters: list[tuple[int, str, frozenset[type], Any]] | None = None
+        # Types of arguments that fitted before; empty where more than types decides.
+        self.fitted: set[tuple[Any, ...]] = set()
+        self.is_by_type = True
+
+    def check(self, args: Sequence[Any], options: Mapping[str, Any]) -> None:
+        """Raise a `UsageError` for the first argument that is certainly no such thing."""
+        types_of_all = (*map(type, args), *options, *map(type, options.values()))
+        if types_of_all in self.fitted:
+            return
+        if self.parameters is None:
+            self.parameters = self._read()
+        n = len(args)
+        for position, name, at_once, hint in self.parameters:
+            if position < n:
+                value = args[position]
+            elif name in options:
+                value = options[name]
+            else:
+                continue
+            if type(value) not in at_once and not may_fit(value, hint):
+                problem = f"{name} is {in_words(hint)}, not {shown(value)}"
+                raise UsageError(f"{self.kind or self.function.__name__}: {problem}")
+        if self.is_by_type and len(self.fitted) < MOST_TYPES:
+            self.fitted.add(types_of_all)
+
+    def _read(self) -> list[tuple[int, str, frozenset[type], Any]]:
+        names = _Names(inspect.unwrap(self.function).__globals__)
+        parameters = []
+        for position, parameter in enumerate(inspect.signature(self.function).parameters.values()):
+            is_several = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            if is_several or parameter.annotation is parameter.empty:
+                continue
+            hint = _resolved(parameter.annotation, names)
+            if not is_plain(hint, objects=bool(self.kind)):
+                continue
+            # Whether a function takes what it is called with, its type does not say.
+            self.is_by_type = self.is_by_type and FUNCTION not in map(get_origin, _parts(hint))
+            # What is named only has no place among the positions.
+            is_named = parameter.kind == parameter.KEYWORD_ONLY
+            place = sys.maxsize if is_named else position
+            parameters.append((place, parameter.name, _at_once(hint), hint))
+        return parameters
+
+
+def is_plain(hint: Any, *, objects: bool = False) -> bool:
+    """Return whether an annotation says only flags, numbers, texts, None, words and functions, or,
+    on request, objects of a class of Calipers.
+    """
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return all(is_plain(part, objects=objects) for part in get_args(hint))
+    if origin in (Literal, FUNCTION) or hint is None:
+        return True
+    if origin is not None or not isinstance(hint, type):
+        return False
+    is_of_ours = hint.__module__.startswith("calipers.") and not isinstance(hint, _Unseen)
+    return hint in AT_ONCE or (objects and is_of_ours)
+
+
+def _parts(hint: Any) -> tuple[Any, ...]:
+    """Return the alternatives of an annotation."""
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def _at_once(hint: Any) -> frozenset[type]:
+    """Return the types of which every value fits a plain annotation."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return frozenset().union(*map(_at_once, get_args(hint)))
+    return frozenset(AT_ONCE.get(hint, ()))
 
 
 def wrong_argument(
@@ -171,15 +285,52 @@ def fits(value: Any, hint: Any) -> bool:
     return _is_instance(value, origin) and _entries_fit(value, origin, get_args(hint))
 
 
+def may_fit(value: Any, hint: Any) -> bool:
+    """Return whether a value may be what a plain annotation says.
+
+    Arrays and numbers of other libraries are left to the function, and so is a text that is none of
+    its words: it names the nearest of them.
+    """
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(may_fit(value, part) for part in parts)
+    if origin is Literal:
+        return type(value) in map(type, parts)
+    if origin is FUNCTION:
+        return callable(value) and _takes(value, parts)
+    if getattr(hint, "_is_protocol", False):
+        return True
+    kind = type(value)
+    is_known = kind.__module__.split(".")[0] in ("builtins", "calipers", "numpy")
+    return not is_known or kind.__name__ == "ndarray" or fits(value, hint)
+
+
+def _takes(function: Any, parts: tuple[Any, ...]) -> bool:
+    """Return whether a function can be called with as many arguments as an annotation says."""
+    if not parts or parts[0] is Ellipsis:
+        return True
+    if function in (bool, int, float, complex, str, bytes):
+        return False  # they do not say what they take
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a function in C that does not say what it takes
+        return True
+    try:
+        signature.bind(*parts[0])
+    except TypeError:
+        return False
+    return True
+
+
 def _is_instance(value: Any, kind: type) -> bool:
     import numpy as np  # late: most errors need no arrays
 
     if kind is bool:
         return isinstance(value, bool | np.bool_)
     if kind in (int, float):
-        # A bool is an int to Python, and an int may stand for a float.
+        # A bool is an int to Python, a duration one to NumPy, and an int may stand for a float.
         kinds = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
-        return isinstance(value, kinds) and not isinstance(value, bool)
+        return isinstance(value, kinds) and not isinstance(value, bool | np.timedelta64)
     try:
         return isinstance(value, kind)
     except TypeError:  # a protocol that cannot be asked
@@ -191,6 +342,13 @@ def _entries_fit(value: Any, origin: type, parts: tuple[Any, ...]) -> bool:
     if issubclass(origin, Mapping):
         entries = list(value.items())[:MOST_ENTRIES]
         return all(fits(key, parts[0]) and fits(entry, parts[1]) for key, entry in entries)
+    if origin.__module__ == "numpy":
+        # An array, with the kind of its numbers.
+        kind, own = _kind_of_numbers(parts), KINDS_OF_NUMBERS.get(value.dtype.kind)
+        # Whole numbers are numbers too.
+        return kind is None or own == kind or (kind, own) == ("numbers", "whole numbers")
+    if origin is FUNCTION:
+        return _takes(value, parts)
     if not issubclass(origin, Sequence) or not parts:
         return True
     if isinstance(value, str | bytes):
@@ -200,16 +358,31 @@ def _entries_fit(value: Any, origin: type, parts: tuple[Any, ...]) -> bool:
     return all(fits(entry, parts[0]) for entry in value[:MOST_ENTRIES])
 
 
+def _kind_of_numbers(parts: tuple[Any, ...]) -> str | None:
+    """Return what an array holds, from the parts of its annotation; None if they do not say."""
+    import numpy as np
+
+    numbers = get_args(parts[-1]) if parts else ()
+    if not numbers or not isinstance(numbers[0], type) or not issubclass(numbers[0], np.generic):
+        return None
+    return KINDS_OF_NUMBERS.get(np.dtype(numbers[0]).kind)
+
+
 def in_words(hint: Any) -> str:
     """Return an annotation as a message says it."""
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
-        return " or ".join(dict.fromkeys(map(in_words, get_args(hint))))
+        words = list(dict.fromkeys(map(in_words, get_args(hint))))
+        if WORDS[PathLike] in words and WORDS[str] in words:
+            words.remove(WORDS[str])  # the text of a path
+        return " or ".join(words)
     if origin is Literal:
         return " or ".join(map(repr, get_args(hint)))
     if hint is None:
         return "None"
     kind = hint if origin is None else origin
+    if getattr(kind, "__module__", "") == "numpy" and get_args(hint):
+        return f"an array of {_kind_of_numbers(get_args(hint)) or 'numbers or texts'}"
     if kind in WORDS:
         return WORDS[kind]
     if isinstance(kind, type) and issubclass(kind, PurePath):

@@ -32,13 +32,12 @@ def main() -> int:
 
 def unguided(words: list[str], folder: Path) -> int:
     """Attack the targets in turn, with inputs that were damaged at random."""
+    from fuzz.api import calls
     from fuzz.targets import Failure, all_targets, attack
 
-    targets = [
-        target
-        for target in all_targets(folder)
-        if not words or any(word in target.name for word in words)
-    ]
+    targets = [*all_targets(folder), *calls(folder)]
+    if words:
+        targets = [target for target in targets if any(word in target.name for word in words)]
     # Seeds of the clock: every session looks elsewhere, and a failure names its seed.
     for seed in itertools.count(int(time.time())):
         for target in targets:

@@ -335,7 +335,7 @@ def test_rows_say_what_they_are_of() -> None:
         ({"thresholds": None}, "several entries"),
         ({"groups": [1, 2]}, "columns by name"),
         ({"ci": "no"}, "ci is True or False"),
-        ({"seed": 1.5}, "a seed is a whole number"),
+        ({"seed": 1.5}, "seed is a whole number"),
         ({"level": "0.9"}, "level is a number"),
         ({"cluster": "patient"}, "no column 'patient'"),
         ({"seed": -1}, "seed"),

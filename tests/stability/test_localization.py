@@ -229,7 +229,7 @@ def test_the_analysis_pools_as_it_is_told(pooling: str, score: Any) -> None:
         ("lse:inf", "above 0"),
         ("lse:x", "above 0"),
         ("noisy-or:1", "below 1"),
-        (3, "named by a text"),
+        (3, "pooling is a text or None, not 3"),
     ],
 )
 def test_poolings_that_make_no_sense_are_refused(text: Any, message: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import names_methods
 from calipers.arrays import F64, Column, Flags, host_array
 from calipers.errors import InputError, UsageError, several, shown
 
@@ -80,6 +81,7 @@ class Bags(Protocol):
         ...
 
 
+@names_methods
 @dataclass(frozen=True)
 class ArrayBags:
     """Bags in memory; `ArrayBags.of` makes and checks them.
@@ -183,6 +185,7 @@ class ArrayBags:
         )
 
 
+@names_methods
 @dataclass(frozen=True)
 class SomeBags:
     """Some bags of a source, in its order; whatever else the source has is passed on."""

@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 from calipers.arguments import names_fields, names_methods
 from calipers.arrays import F64, I64, Column, joined
 from calipers.data.masks import check_array
-from calipers.data.objects import Objects, Predictions, References, image_indices
+from calipers.data.objects import (
+    Objects,
+    Predictions,
+    References,
+    check_span,
+    image_indices,
+)
 from calipers.errors import InputError, UsageError, did_you_mean, several, shown, spelled, word
 from calipers.results.document import cohort_html
 
@@ -296,6 +302,7 @@ class Images:
 
     def span(self, start: int, stop: int) -> Images:
         """Return the images ``start:stop`` without copying the columns."""
+        check_span(start, stop, len(self))
         part = slice(start, stop)
         groups = {name: column[part] for name, column in self.groups.items()}
         return Images(self.ids[part], self.size[part], self.spacing[part], groups)
@@ -304,6 +311,7 @@ class Images:
 TUNING = "tuning"  # why a sample is not evaluated that chose a threshold
 
 
+@names_methods
 @dataclass(frozen=True, slots=True)
 class Intake:
     """The accounts of all inputs of a cohort."""

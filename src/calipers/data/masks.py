@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from calipers.arguments import names_methods
 from calipers.arrays import F64, I64, Array, Flags, joined
 from calipers.errors import InputError
 from calipers.kernels import ragged, runs, shapes
@@ -28,6 +29,7 @@ Result = TypeVar("Result")
 AT_ONCE = 1 << 18  # runs
 
 
+@names_methods
 @dataclass(frozen=True, eq=False)
 class Masks:
     """The masks of n objects; the runs ``offsets[k]:offsets[k+1]`` belong to object k.

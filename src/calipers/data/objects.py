@@ -125,15 +125,19 @@ class Objects:
 
     def span(self, start: int, stop: int) -> Self:
         """Return the objects of the images ``start:stop`` without copying."""
-        if not 0 <= start <= stop <= self.n_images:
-            n = self.n_images
-            raise UsageError(f"images from 0 to {n}, in this order, not {start!r} to {stop!r}")
+        check_span(start, stop, self.n_images)
         first, last = int(self.offsets[start]), int(self.offsets[stop])
         return self.rows(slice(first, last), self.offsets[start : stop + 1] - first)
 
     def rows(self, rows: I64 | slice, offsets: I64) -> Self:
         """Return the table with these rows of every column."""
-        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in self._columns()}
+        try:
+            columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in self._columns()}
+        except IndexError:
+            last = len(self) - 1
+            raise UsageError(
+                f"rows is a slice or an array of whole numbers up to {last}, not {shown(rows)}"
+            ) from None
         for name in SHAPES:
             shape = getattr(self, name)
             if shape is not None:
@@ -233,6 +237,12 @@ def _check_range(
         field=name,
         value=values[row].tolist(),
     )
+
+
+def check_span(start: int, stop: int, n: int) -> None:
+    """Raise unless ``start:stop`` are some of n images."""
+    if not 0 <= start <= stop <= n:
+        raise UsageError(f"images from 0 to {n}, in this order, not {start!r} to {stop!r}")
 
 
 def image_indices(images: NDArray[Any], n: int) -> I64:

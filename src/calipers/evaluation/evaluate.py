@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arguments import names_arguments
+from calipers.arguments import names_arguments, names_fields
 from calipers.data.cohort import Cohort
 from calipers.engine.aside import ALLOWED_LOSS, Leniency
 from calipers.engine.work import threads_here
@@ -146,6 +146,7 @@ def _check(cohort: Cohort) -> None:
         raise InputError("at least one image", rule="no-images")
 
 
+@names_fields
 @dataclass(frozen=True, slots=True)
 class RodeoResult:
     """The four scores of RoDeO as floats; NaN where undefined. Estimates with n come from

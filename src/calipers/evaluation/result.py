@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calipers.arguments import names_fields
 from calipers.data.cohort import Cohort
 from calipers.errors import UsageError, did_you_mean, spelled
 from calipers.evaluation.collect import (
@@ -61,6 +62,7 @@ ONE_ALARM = "FROC@1"
 ALARMS = "FP/image"
 
 
+@names_fields
 @dataclass(frozen=True)
 class Evaluation(Document):
     """What `calipers.evaluation.evaluate` returns.

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arguments import names_arguments
+from calipers.arguments import names_arguments, names_methods
 from calipers.arrays import F64, I64, Flags, joined
 from calipers.data.cohort import Cohort, Images, Intake
 from calipers.data.maps import Instances, instances_of
@@ -263,6 +263,7 @@ def _one_per_image(size: Any) -> bool:
     return nested or (isinstance(size, np.ndarray) and size.ndim == 2)
 
 
+@names_methods
 @dataclass(frozen=True)
 class HeatmapBoxes:
     """Boxes of heat maps, with the images, classes and settings that they were made from."""
@@ -384,6 +385,7 @@ def _indices(
     return np.array([index[name] for name in names], np.int64)
 
 
+@names_methods
 @dataclass(frozen=True, slots=True)
 class ImageBoxes:
     """The boxes of one image, in the order of classes, thresholds and first pixels."""

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from calipers.arguments import names_methods
 from calipers.arrays import F64, Flags
 from calipers.errors import UsageError, did_you_mean, finite, one_of, word
 from calipers.kernels.roc import Cuts, operating
@@ -372,6 +373,7 @@ def _group(paradigm: str, tau: float | None = None) -> dict[str, str]:
     return {"paradigm": paradigm, "tau": tau_text(finite("tau", tau))}
 
 
+@names_methods
 @dataclass(frozen=True)
 class MonitorCurves:
     """The curves of one monitor under one labelling; empty arrays where the images are all of one
@@ -422,6 +424,7 @@ def curves_of(monitor: str, paradigm: str, alarm: F64, positive: Flags) -> Monit
     )
 
 
+@names_methods
 @dataclass(frozen=True)
 class TauSweep:
     """A quantity of all monitors as a function of tau, with the share of unsafe images."""
@@ -484,6 +487,7 @@ class Order:
         }
 
 
+@names_methods
 @dataclass(frozen=True)
 class MonitorRanking:
     """The orders of monitors by one quantity."""

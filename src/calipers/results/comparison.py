@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from calipers.arguments import names_methods
 from calipers.errors import UsageError, did_you_mean
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row, number
@@ -37,6 +38,7 @@ def smallest_p(n_units: int) -> float:
     return min(1.0, 2.0 ** (1 - n_units))
 
 
+@names_methods
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One metric of two models on the same images; the estimate is that of a minus b."""

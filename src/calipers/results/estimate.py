@@ -138,6 +138,7 @@ def _count(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
+@names_fields
 @dataclass(frozen=True, slots=True)
 class Row:
     """One estimate and what it is an estimate of."""

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers import errors
-from calipers.errors import InputError, UsageError
+from calipers.errors import InputError, UsageError, shorten
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a limit of the process
 LAST = "run.json"  # vouches for the files beside it
@@ -48,8 +48,14 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
     """Write a whole file or nothing: temporary file in the same folder, flush, sync, rename."""
     path = Path(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
-    if "\0" in str(path):  # which no file system knows, and Python answers with a ValueError
+    # What no file system knows, and Python answers with a ValueError.
+    if "\0" in str(path):
         raise InputError("a name without zero bytes", rule="not-writable", file=str(path))
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        name = shorten(str(path))
+        raise InputError("a name of whole characters", rule="not-writable", file=name) from None
     try:
         # In the same folder: a rename is atomic only within one file system.
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)

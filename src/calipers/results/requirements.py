@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct, field, structs
 
-from calipers.arguments import names_fields
+from calipers.arguments import names_fields, names_methods
 from calipers.errors import InputError, did_you_mean, spelled
 from calipers.results.schema import structure
 from calipers.results.toml import parse_toml, read_toml
@@ -53,6 +53,7 @@ BOUNDS = {"low": "lower bound", "high": "upper bound", "value": "value"}
 SHARE_OF_UNITS = "clopper-pearson-units"
 
 
+@names_methods
 @dataclass(frozen=True, slots=True)
 class Limit:
     """One side of a requirement: a number of the row, and what it must reach or must not exceed."""

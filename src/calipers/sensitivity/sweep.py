@@ -279,6 +279,8 @@ def sweep(
     [1.0, 0.7]
     """
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    if not names:
+        raise UsageError("metrics names at least one metric of the protocol")
     plan = Protocol.load(protocol).only(names)
     axes = _axes(over)
     check_seed(seed)

@@ -43,6 +43,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from calipers.arguments import names_methods
 from calipers.results.estimate import Estimate
 from calipers.show.similar_names import tell_apart
 from calipers.show.words import (
@@ -129,6 +130,7 @@ class CellText:
         return f"{self.main} {self.beside}" if self.has_interval else f"{self.main} ({self.beside})"
 
 
+@names_methods
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows and columns with a title and notes.

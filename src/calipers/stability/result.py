@@ -22,7 +22,7 @@ import numpy as np
 
 from calipers.arrays import F64, I64
 from calipers.data.bags import Bag, Bags
-from calipers.errors import UsageError, did_you_mean, finite, word
+from calipers.errors import UsageError, did_you_mean, finite, shown, word
 from calipers.kernels.ranks import pair_index
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row, number
@@ -298,9 +298,14 @@ class StabilityResult(Document):
             raise UsageError("this result was made without its maps: run the analysis again")
         # Bags count among those used; the source has the others, too.
         positive = self.source.positive
+        numbers = np.arange(len(self.source))
         if self.plan.bags == "positive" and positive is not None:
-            return self.source[int(np.flatnonzero(positive)[i])]
-        return self.source[range(len(self.source))[i]]
+            numbers = np.flatnonzero(positive)
+        if not -len(numbers) <= i < len(numbers):
+            raise UsageError(
+                f"i is the number of one of {len(numbers)} bags, from 0, not {shown(i)}"
+            )
+        return self.source[int(numbers[i])]
 
     def margins(self) -> F64:
         """Return (n_used, n_models): negative less positive calls of every model (n0* - n1*)."""

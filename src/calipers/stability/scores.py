@@ -31,6 +31,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import names_methods
 from calipers.arrays import F64, I64, Flags, joined
 from calipers.data.bags import Bags
 from calipers.errors import UsageError, did_you_mean
@@ -403,6 +404,7 @@ def units_with(marked: NDArray[np.bool_], unit: I64, n_units: int) -> I64:
     return np.asarray(has_mark.sum(axis=0), np.int64)
 
 
+@names_methods
 @dataclass(frozen=True)
 class Localization:
     """The models against the reference."""

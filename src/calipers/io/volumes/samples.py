@@ -25,6 +25,7 @@ from typing import Any, Literal, get_args, overload
 
 import numpy as np
 
+from calipers.arguments import names_methods
 from calipers.arrays import F64, Array
 from calipers.data.cohort import TUNING, FileIntake, Intake, Quarantined
 from calipers.data.maps import Sample
@@ -140,6 +141,7 @@ class SampleFiles:
         return tuple(v for v in (self.labels, *self.maps.values()) if v is not None)
 
 
+@names_methods
 @dataclass(frozen=True)
 class Pairing(Sequence[SampleFiles]):
     """All samples in the order of their names, and the notes of pairing their files."""
@@ -194,7 +196,7 @@ class Pairing(Sequence[SampleFiles]):
             for sample in self.samples:
                 if (volume := sample.maps[model]) is not None:
                     maps[sample.name] = volume
-            account = _account(maps, f"predictions of {model}", rules, notes[model])
+            account = _account(maps, f"predictions of {model}", rules, notes.get(model, ()))
             n_used = len(self.samples) - len(rules)
             files.append(replace(account, assumed_empty=n_used - account.used))
         return Intake((*files, *self.tables), tuple(Quarantined(*record) for record in records))
