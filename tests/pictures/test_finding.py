@@ -235,3 +235,33 @@ def test_a_folder_where_nothing_fits_shows_an_id_and_a_file(tmp_path: Path) -> N
 def _empty(folder: Path) -> Path:
     (folder / "empty").mkdir()
     return folder / "empty"
+
+
+def test_pictures_with_the_same_bytes_are_told(tmp_path: Path) -> None:
+    """Same image bytes under two ids: a copy makes intervals too narrow."""
+    put(tmp_path, "a.png", "b.png", "deep/c.png", content=b"x" * 9000)
+    put(tmp_path, "d.png", content=b"x" * 5000 + b"y" + b"x" * 3999)  # the same length and ends
+    put(tmp_path, "e.png", content=b"z" * 9000)
+    put(tmp_path, "f.png", "g.png")  # without content there is nothing to compare
+    of = cohort(*"abcdefg")
+    notes = PictureFiles.of(tmp_path, of).notes()
+    assert notes[1:] == (
+        "2 pictures are copies of another, byte by byte: 'a.png' and 'b.png' and 'c.png'; copies "
+        "make intervals too narrow",
+    )
+    assert len(PictureFiles.of(tmp_path, of.take([0, 3, 4, 5, 6])).notes()) == 1
+
+
+def test_slices_of_one_file_are_no_copies(tmp_path: Path) -> None:
+    put(tmp_path, "1.png", content=b"x")
+    of = cohort("a", "b", "1", files=["1.png", "1.png", "none"])
+    assert len(PictureFiles.of(tmp_path, of).notes()) == 1
+
+
+def test_a_copy_that_is_gone_or_a_pipe_by_then_is_no_copy(tmp_path: Path) -> None:
+    put(tmp_path, "a.png", "b.png", "c.png", content=b"x")
+    files = PictureFiles.of(tmp_path, cohort("a", "b", "c"))
+    (tmp_path / "b.png").unlink()
+    (tmp_path / "c.png").unlink()
+    os.mkfifo(tmp_path / "c.png")
+    assert len(files.notes()) == 1

@@ -168,7 +168,7 @@ def run_evaluate(
         from calipers.pictures.files import PictureFiles
 
         # A folder without the pictures is reported before the work, not after it.
-        PictureFiles.of(Path(pictures["images"]), cohort)
+        narrator.warn(PictureFiles.of(Path(pictures["images"]), cohort).copies())
     narrator.say(f"{sizes_text(cohort, classes=True)}; protocol {protocol.name}")
     command = click.get_current_context().find_root().obj or ()
     # A part neither groups nor resamples: what only the merge needs is refused here.

@@ -9,21 +9,27 @@ command line before a long run.
 
 from __future__ import annotations
 
+import hashlib
+import os
+import stat
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from calipers.data.cohort import Cohort
 from calipers.errors import InputError, shorten
-from calipers.io.source import Listing, list_files
+from calipers.io.source import Listing, list_files, open_regular
 from calipers.io.volumes.open import extensions
 from calipers.pictures.pixels import PictureError, is_dicom, open_picture_file
 
 FORMATS = ("nifti", "picture", "dicom")  # what a picture may be
 SLOT = "{name}"  # in a pattern, for the name of an image
+MOST_COPIES = 5  # pairs that a note names
+STEP = 1 << 20  # bytes that are read at once
+END = 4096  # bytes at the beginning and at the end that are compared first
 SEVERAL = ""  # in place of a path: the name fits more than one file
 
 
@@ -109,7 +115,30 @@ class PictureFiles:
             parts.append(f"{_count_text(self.left, 'link')} out of the folder not followed")
         if self.closed:
             parts.append(f"{_count_text(self.closed, 'folder')} could not be read")
-        return ("; ".join(parts),)
+        return ("; ".join(parts), *self.copies())
+
+    def copies(self) -> tuple[str, ...]:
+        """Return a note on images whose pictures are the same, byte by byte.
+
+        Slices of one volume share its file, which is no copy. Only files of one size are opened,
+        and most of those differ at their ends.
+        """
+        names = dict.fromkeys(path for path in self.paths if path)
+        groups = [list(names)]
+        for trait in (_length, _ends, _content):
+            groups = [part for group in groups for part in _alike(group, trait)]
+        if not groups:
+            return ()
+        n_copies = sum(len(group) - 1 for group in groups)
+        pairs = []
+        for group in groups[:MOST_COPIES]:
+            pairs.append(" and ".join(shorten(Path(path).name) for path in group[:3]))
+        more = "" if len(groups) <= MOST_COPIES else ", ..."
+        verb = "is a copy" if n_copies == 1 else "are copies"
+        return (
+            f"{_count_text(n_copies, 'picture')} {verb} of another, byte by byte: "
+            f"{', '.join(pairs)}{more}; copies make intervals too narrow",
+        )
 
     def _doubts(self) -> Iterator[str]:
         if self.several:
@@ -188,6 +217,40 @@ class _Search:
             except (PictureError, OSError):
                 self.marks[path] = False
         return self.marks[path]
+
+
+def _alike(paths: list[str], trait: Callable[[Path], object]) -> list[list[str]]:
+    """Return the files that share a trait with others; what cannot be read has none."""
+    groups: dict[object, list[str]] = {}
+    for path in paths:
+        try:
+            value = trait(Path(path))
+        except (OSError, InputError):
+            continue
+        if value is not None:
+            groups.setdefault(value, []).append(path)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _length(path: Path) -> int | None:
+    """Return the length of a regular file that is not empty."""
+    status = path.stat()
+    return status.st_size or None if stat.S_ISREG(status.st_mode) else None
+
+
+def _ends(path: Path) -> bytes:
+    with open_regular(path, follow=True) as file:
+        head = file.read(END)
+        file.seek(max(0, os.fstat(file.fileno()).st_size - END))
+        return head + file.read(END)
+
+
+def _content(path: Path) -> str:
+    with open_regular(path, follow=True) as file:
+        digest = hashlib.sha256()
+        while step := file.read(STEP):
+            digest.update(step)
+        return digest.hexdigest()
 
 
 def _table(names: Iterable[tuple[str, str]]) -> Mapping[str, str]:
