@@ -111,7 +111,7 @@ def test_labels_that_are_a_text_are_refused(tmp_path: Path, kind: str) -> None:
     text = json.dumps([task("a.png", [region("polyp", RECTANGLE), broken])])
     put(tmp_path, {"e.json": text})
     error = refusal(lambda: cal.read(tmp_path / "e.json"))
-    assert (error.rule, error.location) == ("class-missing", "/0/annotations/0/result/1")
+    assert (error.rule, error.location) == ("type", "/0/annotations/0/result/1")
 
 
 @pytest.mark.parametrize("group", [True, 1.5, [], {"id": 1}])

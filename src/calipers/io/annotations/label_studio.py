@@ -297,9 +297,8 @@ class _Task:
         # followed by one with the same id and a label.
         if not kind or (labels is None and str(region.get("id")) in labelled_ids):
             return None
-        is_one = isinstance(labels, list) and len(labels) == 1
-        if not is_one or not isinstance(labels[0], str) or not labels[0]:
-            rows.reject(place, "class-missing", "a list of one label", labels, field="labels")
+        if labels is None or len(labels) != 1 or not isinstance(labels[0], str) or not labels[0]:
+            rows.reject(place, "class-missing", "one label", labels, field="labels")
             return None
         outline = self._outline(rows, kind, region, place)
         return None if outline is None else (labels[0], *outline)
@@ -461,11 +460,11 @@ def _kind(value: dict[str, Any]) -> str:
     return RECTANGLE if "width" in value and "height" in value else ""
 
 
-def _labels(value: dict[str, Any]) -> Any:
-    """Return the labels of a region, whatever stands there for a list; None without labels."""
+def _labels(value: dict[str, Any]) -> list[Any] | None:
     for name in LABELS:
-        if value.get(name) is not None:
-            return value[name]
+        if isinstance(value.get(name), list):
+            labels: list[Any] = value[name]
+            return labels
     return None
 
 
@@ -473,6 +472,6 @@ def _labelled_ids(result: list[Any]) -> set[str]:
     ids = set()
     for region in result:
         value = region.get("value") if isinstance(region, dict) else None
-        if isinstance(value, dict) and isinstance(_labels(value), list):
+        if isinstance(value, dict) and _labels(value) is not None:
             ids.add(str(region.get("id")))
     return ids
