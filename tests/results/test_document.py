@@ -150,5 +150,5 @@ def test_the_same_thing_has_the_same_key_in_every_schema() -> None:
 
 def test_one_image_is_one_image() -> None:
     nan = float("nan")
-    one = cal.Estimate(0.5, nan, nan, 0.95, "none", "image", 1, 1, 1, 1, nan, 0, "one_unit")
+    one = Estimate(0.5, nan, nan, 0.95, "none", "image", 1, 1, 1, 1, nan, 0, "one_unit")
     assert str(one).endswith("n = 1 image, 1 reference")
