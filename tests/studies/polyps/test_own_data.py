@@ -138,3 +138,10 @@ def test_another_file_is_no_archive(tmp_path) -> None:
     (tmp_path / "polyps.npz").write_bytes(b"nothing of the kind")
     with pytest.raises(InputError, match="archive of the study of polyps"):
         run_study("polyps", keep=tmp_path)
+
+
+def test_a_folder_that_is_not_there_is_said_to_be_missing(tmp_path) -> None:
+    with pytest.raises(InputError) as caught:
+        run_study("polyps", data=tmp_path / "nowhere", quick=True)
+    assert caught.value.rule == "not-found"
+    assert "references.json" in str(caught.value)

@@ -147,6 +147,12 @@ def _own_data(path: Path, predictions: Mapping[str, str]) -> PolypData:
     """Return the user's references and models."""
     references, groups, ratings = path, None, None
     models = dict(predictions)
+    if not path.exists():
+        raise InputError(
+            "a file of references, or a folder with references.json and a folder predictions",
+            rule="not-found",
+            file=str(path),
+        )
     if path.is_dir() and (path / PREDICTIONS).is_dir():
         references = _references_of(path)
         for file in sorted((path / PREDICTIONS).iterdir()):

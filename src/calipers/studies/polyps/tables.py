@@ -106,7 +106,8 @@ def size_table_of(run: PolypRun, model: str, name: str, title: str) -> Table:
         name=name,
         title=f"{title}: AP by size",
         notes=(note,),
-        kinds=("name", *same_kind("value", len(SIZE_COLUMNS)), "count", "text", "count"),
+        # Counts are narrow columns, also the three that share one.
+        kinds=("name", *same_kind("value", len(SIZE_COLUMNS)), *same_kind("count", 3)),
     )
 
 
