@@ -117,10 +117,11 @@ SENSITIVITY = cal.Protocol.load("overview").only(["sensitivity@0.5"])
     ("predicted", "said"),
     [
         ([1, 0], "they are based on fewer than 5 patients"),
-        ([1, 0] * 4, "fewer than 10 patients"),
+        ([1, 0] * 4, "Rows marked † (all 2 rows): fewer than 10 patients"),
         (
             [1] * 11 + [0],
-            "errors in few patients, or in nearly all: an interval for small counts",
+            "Rows marked * (all 2 rows): interval for small counts, because few patients or nearly "
+            "all have errors",
         ),
     ],
 )

@@ -34,7 +34,7 @@ def test_every_object_is_drawn_by_its_fate() -> None:
         "false alarm": [60],
     }
     assert figure.title == "i0: 1 of 2 found, 1 false alarm, 1 duplicate"
-    assert figure.note == "model m; scores from 0.5"
+    assert figure.note == "model m; scores of at least 0.5"
     assert figure.size == (200, 100)
 
 

@@ -286,9 +286,7 @@ def test_marks_are_explained_below_their_table(text):
         r"<strong>AP@0.5 per class</strong>.*?</table></div>(<p.*?</p>)*", text, re.DOTALL
     )[0]
     assert re.search(r"<small>\[0\.\d{3}, 1\.000\]\*</small>", table)
-    said = (
-        "errors in few patients, or in nearly all: an interval for small counts, not the bootstrap"
-    )
+    said = "interval for small counts, because few patients or nearly all have errors"
     assert f'<p class="note">* {said}</p>' in table
 
 

@@ -33,6 +33,7 @@ from calipers.metrics.base import Evidence, Metric
 from calipers.metrics.sequences import SEQUENCE, SequenceMetric
 from calipers.results.estimate import FLAGS, Row
 from calipers.show.words import (
+    MARKS,
     NO_INTERVAL,
     count_text,
     flag_text,
@@ -108,7 +109,8 @@ def interval_warnings(rows: Sequence[Row], *, ci: bool) -> tuple[str, ...]:
     for flag in FLAGS:
         number = sum(flag in estimate.flags for estimate in estimates)
         if number:
-            warnings.append(f"Intervals of {among(number)}: {flag_text(flag, one.unit)}.")
+            text = flag_text(flag, one.unit)
+            warnings.append(f"Rows marked {MARKS[flag]} ({among(number)}): {text}.")
     for reason, (_, words) in NO_INTERVAL.items():
         number = sum(estimate.reason == reason for estimate in estimates)
         if number:

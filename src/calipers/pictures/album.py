@@ -359,10 +359,10 @@ class _ModelAtCut:
         if self.cut == -math.inf:
             return "all predictions"
         if self.by_protocol:
-            return f"scores from {self.cut:.3g}, the cut of the protocol"
+            return f"scores of at least {self.cut:.3g}, the cut of the protocol"
         return (
-            f"scores from {self.cut:.3g}, the cut with the best F1 on these images; "
-            "for display only"
+            f"scores of at least {self.cut:.3g}, the cut with the best F1 on these images; for "
+            "display only"
         )
 
 

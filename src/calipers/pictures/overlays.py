@@ -251,7 +251,7 @@ def overlay(
     frame = frame_of(cohort, image, size)
     marks = _marks_with_few_corners(cohort, model, matches, objects, slice_at, coarseness(*frame))
     notes = [f"model {short(model)}"]
-    notes.append("all predictions" if cut == -math.inf else f"scores from {cut:.3g}")
+    notes.append("all predictions" if cut == -math.inf else f"scores of at least {cut:.3g}")
     if slice_at is not None:
         kind = "boxes" if cohort.references.masks is None else "outlines"
         notes.append(f"counts are of the whole volume, {kind} are those that reach the slice")

@@ -39,19 +39,19 @@ ASSUMED_LIKENESS = 0.25
 
 FLAGS = {
     "few_units": "fewer than 10 units",
-    "few_errors": (
-        "errors in few units, or in nearly all: an interval for small counts, not the bootstrap"
-    ),
+    "few_errors": ("interval for small counts, because few units or nearly all have errors"),
     # The next two and "on_bound" are of results of version 0.1.
     "near_perfect": (
-        "too few errors for a bootstrap: the interval is for the share of error-free units"
+        "interval for the share of error-free units, because errors are too few for a bootstrap"
     ),
-    "all_wrong": "nothing is right: the interval is for the share of error-free units",
-    "identical_units": "all units have the same value: the interval rests on their number alone",
-    "on_bound": "many replicates lie on a bound of the metric: percentile interval",
-    "independent_objects": "objects are treated as independent of each other",
+    "all_wrong": "interval for the share of error-free units, because nothing is right",
+    "identical_units": (
+        "interval that rests on the number of units alone, because all have the same value"
+    ),
+    "on_bound": "percentile interval, because many replicates lie on a bound of the metric",
+    "independent_objects": "interval that treats objects as independent of each other",
     "rough_metric": (
-        "the jackknife is unreliable for medians and AP at fixed recalls, which move in steps"
+        "interval by the jackknife, which is unreliable for medians and AP at fixed recalls"
     ),
     "classes_left_out": (
         "in more than 5 % of the bootstrap samples a class has no references and drops out of the "

@@ -207,7 +207,10 @@ def images(result: StabilityResult, *, score: str = "APJ") -> Histogram:
     if len(defined):
         quantiles = np.quantile(defined, (0.1, 0.5, 0.9))
         low, median, high = (score_text(value) for value in quantiles)
-        title = f"{score} is {low} to {high} on 8 of 10 images, with a median of {median}"
+        title = (
+            f"{score} is {low} to {high} on the middle 80 % of the images, with a median of "
+            f"{median}"
+        )
     edges = np.round(np.linspace(1.0 - 0.1 * BINS, 1.0, BINS + 1), 10)
     # Rare values below the first edge count in the first bin.
     counts = np.histogram(np.clip(defined, edges[0], edges[-1]), edges)[0].astype(np.float64)[None]

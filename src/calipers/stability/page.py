@@ -456,7 +456,9 @@ def _reference_sentences(result: StabilityResult) -> list[str]:
         )
     if local.has("AUC"):
         scores = (
-            "given scores" if local.pooling == "given" else f"the {local.pooling_words} of each map"
+            "the given scores"
+            if local.pooling == "given"
+            else f"the {local.pooling_words} of each map"
         )
         sentences.append(
             f"Whole images were classified by {scores}, measured by the area under the ROC curve "

@@ -496,8 +496,8 @@ def _perfection(result: StabilityResult) -> Iterator[Remark]:
             flags.update(row.estimate.flags)
     if "few_errors" in flags:
         text = (
-            f"few {units} fall short of the best value, or nearly all do: an interval for small "
-            "counts instead of the bootstrap (marked * in tables)"
+            f"interval for small counts, because few {units} or nearly all fall short of the best "
+            "value (marked * in tables)"
         )
         yield Remark("near-perfect", text, flag=False)
     if "identical_units" in flags:
