@@ -512,7 +512,7 @@ def cropped_images(folder: Path) -> tuple[str, str]:
     return on_documents(random(), lambda pair: pair.move(change), folder)
 
 
-@planted("score-inverted", command=False)
+@planted("score-inverted")
 def uncertainty_as_score(folder: Path) -> tuple[str, str]:
     change = lambda pair: pair.each("score", lambda cell: repr(1 - float(cell)))  # noqa: E731
     return on_tables(demo(), change, folder)
@@ -583,6 +583,26 @@ def loss_as_score(folder: Path) -> tuple[str, str]:
         pair.each("score", lambda cell: repr(5 - 5 * float(cell)))
 
     return on_tables(demo(), change, folder)
+
+
+@planted("class-numbers")
+def dump_with_ids_of_categories(folder: Path) -> tuple[str, str]:
+    """Detectron2 counts classes from 0; its results list has the ids of the categories, from 1."""
+
+    def change(pair: Documents) -> None:
+        by_image: dict[object, list[dict[str, object]]] = {}
+        for record in pair.predictions["annotations"]:
+            by_image.setdefault(record["image_id"], []).append(record)
+        number = {one["id"]: k for k, one in enumerate(pair.references["categories"], start=1)}
+        for one in pair.references["categories"]:
+            one["id"] = number[one["id"]]
+        for record in [*pair.references["annotations"], *pair.predictions["annotations"]]:
+            record["category_id"] = number[record["category_id"]]
+        pair.predictions = [
+            {"image_id": image, "instances": records} for image, records in by_image.items()
+        ]
+
+    return on_documents(random(), change, folder)
 
 
 def said(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, Any]:

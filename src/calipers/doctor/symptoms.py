@@ -28,7 +28,7 @@ from calipers.doctor.class_agreement import (
     renamed_classes,
     targets,
 )
-from calipers.doctor.findings import MOST_EXAMPLES, Level, Symptom, few
+from calipers.doctor.findings import MOST_EXAMPLES, Symptom, few
 from calipers.doctor.map_scores import rank_agreement
 from calipers.doctor.reference_checks import SPLIT_COLUMNS, reference_file
 from calipers.doctor.spelling import class_index, image_index
@@ -296,23 +296,22 @@ def inverted_scores(case: Case) -> Iterator[Symptom]:
     if score is None or not len(score) or not np.isfinite(score).all():
         return
     agreement, error = _agreement(case)
-    if agreement > min(MOST_INVERTED, 0.5 - CERTAINLY * error):
+    # Probabilities are high for likely findings by their meaning, and only much evidence speaks
+    # against that. Other numbers have no such meaning, and the references decide.
+    is_unit = score.min() >= 0 and score.max() <= 1
+    if agreement > min(MOST_INVERTED, 0.5 - (CERTAINLY if is_unit else CLEARLY) * error):
         return
-    # Probabilities are high for likely findings by their meaning: a model may be so wrong. Other
-    # numbers have no such meaning, and the references decide.
-    level: Level = "warning"
-    remedy = None
-    if score.min() < 0 or score.max() > 1:
-        level, remedy = "error", replace(case.sample, score=-score)
+    remedy = replace(case.sample, score=1.0 - score if is_unit else -score)
     yield Symptom(
         "score-inverted",
-        level,
+        "warning" if is_unit else "error",
         case.file,
         "predictions on references have lower scores than all others: "
         f"in {1 - agreement:.0%} of the pairs of one of each",
         len(score),
         len(score),
-        "if the score is a distance, a loss or an uncertainty, reverse its sign",
+        "if the score is a distance, a loss or an uncertainty, write it with the other sign"
+        + (", as 1 - score" if is_unit else ""),
         few([f"{value:g}" for value in np.sort(score)[:MOST_EXAMPLES].tolist()]),
         {},
         remedy,
@@ -614,6 +613,9 @@ def _renumbered(
 ) -> Iterator[Symptom]:
     """Yield the step by which the numbers of two files differ, if one lets predictions hit."""
     sample = case.sample
+    # A number that the references have and nobody knows counts places, as dumps of detectron2 do.
+    if any(_number(name) in places for name in unknown.values()):
+        places = {place: place for place in places.values()}
     numbers_of = {place: number or 0 for number, place in places.items()}
     numbers = np.full(len(sample), np.iinfo(np.int64).min)
     for code, number in numbers_of.items():
