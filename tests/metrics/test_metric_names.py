@@ -100,3 +100,13 @@ def test_a_protocol_with_other_metrics() -> None:
         same.with_metrics(["AP@0.4", "AP@0.4"])
     with pytest.raises(cal.InputError, match="thresholds of at most 1"):
         same.with_metrics(["AP@40"])
+
+
+def test_the_names_of_coco_are_thresholds() -> None:
+    """Also as terms of a weighted sum, which know no protocol."""
+    for name, same in (("AP50", "AP@0.5"), ("AP75", "AP@0.75"), ("mAP30", "mAP@0.3")):
+        plan, other = named_plan(name, (0.5,)), named_plan(same, (0.5,))
+        assert (plan.kind, plan.options) == (other.kind, other.options)
+    for name in ("AP5", "AP05", "AP500", "F150"):
+        with pytest.raises(cal.UsageError, match="no metric"):
+            named_plan(name, (0.5,))

@@ -299,22 +299,26 @@ def inverted_scores(case: Case) -> Iterator[Symptom]:
     # Probabilities are high for likely findings by their meaning, and only much evidence speaks
     # against that. Other numbers have no such meaning, and the references decide.
     is_unit = score.min() >= 0 and score.max() <= 1
-    if agreement > min(MOST_INVERTED, 0.5 - (CERTAINLY if is_unit else CLEARLY) * error):
+    level: Level = "error"
+    below, other = CLEARLY, -score
+    hint = "if the score is a distance, a loss or an uncertainty, write it with the other sign"
+    if is_unit:
+        level, below, other = "warning", CERTAINLY, 1.0 - score
+        hint += ", as 1 - score"
+    if agreement > min(MOST_INVERTED, 0.5 - below * error):
         return
-    remedy = replace(case.sample, score=1.0 - score if is_unit else -score)
     yield Symptom(
         "score-inverted",
-        "warning" if is_unit else "error",
+        level,
         case.file,
         "predictions on references have lower scores than all others: "
         f"in {1 - agreement:.0%} of the pairs of one of each",
         len(score),
         len(score),
-        "if the score is a distance, a loss or an uncertainty, write it with the other sign"
-        + (", as 1 - score" if is_unit else ""),
+        hint,
         few([f"{value:g}" for value in np.sort(score)[:MOST_EXAMPLES].tolist()]),
         {},
-        remedy,
+        replace(case.sample, score=other),
     )
 
 

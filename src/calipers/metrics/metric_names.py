@@ -10,6 +10,7 @@ most and the rate of false alarms for FROC.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -22,6 +23,7 @@ from calipers.metrics.base import Facts, MetricPlan
 
 # Words behind the @ that name a criterion otherwise than the registry does.
 CRITERION_WORDS = {"centre": "point-in-hull", "center": "point-in-hull", "iou": "box-iou"}
+OF_COCO = re.compile(r"(?P<word>m?AP)(?P<number>[1-9]\d)")  # AP50 is AP@0.5
 STEP = 0.05  # of a range of thresholds such as 0.5:0.95
 
 
@@ -58,6 +60,8 @@ def named_plan(
     """
     head, _, cut = name.partition("#")
     word, at, claim = head.partition("@")
+    if percent := OF_COCO.fullmatch(head):
+        word, at, claim = percent["word"], "@", f"0.{percent['number']}"
     words = short_names()
     if word not in words:
         # The word alone, unless the whole name is near to that of a metric that is there.
