@@ -85,7 +85,7 @@ def inverted_maps(
 ) -> Iterator[Symptom]:
     """Maps that are low on references and high beside them: those of the background.
 
-    The normalisation that turns them round is added to ``options``.
+    The normalisation that reverses them is added to ``options``.
     """
     agreement: list[float] = []
     for name, facts in one.files.items():

@@ -28,7 +28,7 @@ from calipers.doctor.class_agreement import (
     renamed_classes,
     targets,
 )
-from calipers.doctor.findings import MOST_EXAMPLES, Symptom, few
+from calipers.doctor.findings import MOST_EXAMPLES, Level, Symptom, few
 from calipers.doctor.map_scores import rank_agreement
 from calipers.doctor.reference_checks import SPLIT_COLUMNS, reference_file
 from calipers.doctor.spelling import class_index, image_index
@@ -301,10 +301,10 @@ def inverted_scores(case: Case) -> Iterator[Symptom]:
     is_unit = score.min() >= 0 and score.max() <= 1
     level: Level = "error"
     below, other = CLEARLY, -score
-    hint = "if the score is a distance, a loss or an uncertainty, write it with the other sign"
+    hint = "if the score is a distance, a loss or an uncertainty, reverse its sign"
     if is_unit:
         level, below, other = "warning", CERTAINLY, 1.0 - score
-        hint += ", as 1 - score"
+        hint += ": 1 - score"
     if agreement > min(MOST_INVERTED, 0.5 - below * error):
         return
     yield Symptom(
