@@ -162,6 +162,7 @@ class Support:
     # what a lone event adds, or costs at most; None: the value counts no events
     event: float | None = None
     size: float = 1.0  # objects or images of a unit, events among which are likely to be alike
+    shortfall: bool = False  # the value falls short of the highest by what events cost
     # variance that the replicates do not show, as where rare classes enter a mean
     hidden: float = 0.0
     reach: float = 0.0  # how far the t interval reaches beyond the bootstrap's bias ...
@@ -250,10 +251,12 @@ def intervals(
     limits = sample.bounds_of(method, support, jackknife, errors)
     forms = [_form(sample, k, entry, limits.method, few_form) for k, entry in enumerate(support)]
     few = [k for k, form in enumerate(forms) if form in ("few_errors", "few_costs")]
-    of_few = {}
-    if few:
-        table = few_errors_t(sample.take(np.array(few)), [support[k] for k in few])
-        of_few = {k: (table, at) for at, k in enumerate(few)}
+    of_few: dict[int, tuple[IntervalBounds, int]] = {}
+    for counts_events in (False, True):
+        columns = [k for k in few if (support[k].event is not None) == counts_events]
+        if columns:
+            table = few_errors_t(sample.take(np.array(columns)), [support[k] for k in columns])
+            of_few |= {k: (table, at) for at, k in enumerate(columns)}
     is_t = limits.method.startswith("bootse-t")
     reached = np.full(len(support), np.nan)
     if few_form and is_t:
@@ -419,7 +422,8 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
     # A rate, or a sum of costs that ends at a bound.
     counts_events = is_rate or not np.isnan(single).any()
     width = 1.0 if counts_events else high_bound - low_bound
-    x = (sample.theta - low_bound) / width
+    short = np.array([entry.shortfall for entry in support])
+    x = np.where(short, high_bound - sample.theta, sample.theta - low_bound) / width
     effects = np.array([assumed_effect_of(entry, sample.level) for entry in support])
     events = single * effects
     assumed = np.where(np.isinf(most), tried, most / effects)
@@ -435,9 +439,11 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
             size = few_errors.widened(size, np.zeros(len(x)), ratio)
             further = few_errors.further_cost(single, effects, unknown)
             low, high = few_errors.gamma(x, size, further, sample.level)
-            bias = reach * (mean - sample.theta)
-            low = np.maximum(low - np.maximum(bias, 0.0), low_bound)
-            return low, np.minimum(high + np.maximum(-bias, 0.0), high_bound)
+            bias = reach * np.where(short, -1.0, 1.0) * (mean - sample.theta)
+            low = np.maximum(low - np.maximum(bias, 0.0), 0.0)
+            high = np.minimum(high + np.maximum(-bias, 0.0), high_bound - low_bound)
+            ends = np.where(short, high_bound - high, low_bound + low)
+            return ends, np.where(short, high_bound - low, low_bound + high)
         of_x = few_errors.trials(x * (1 - x), error, (most, assumed), unknown)
         of_x = 1.0 / few_errors.widened(1.0 / of_x, 1.0 / most, ratio)
         low, high = few_errors.jeffreys(x, of_x, sample.level)
@@ -455,7 +461,6 @@ def _cautious(sample: BootstrapSample, support: Sequence[Support], forms: list[s
     costs: see `statistics.few_errors`. NaN where there is no such bound.
     """
     limits = np.full(len(support), np.nan)
-    is_rate = math.isinf(sample.bounds[1])
     theta = sample.theta.tolist()
     columns = []
     for k, (form, entry) in enumerate(zip(forms, support)):
@@ -464,10 +469,22 @@ def _cautious(sample: BootstrapSample, support: Sequence[Support], forms: list[s
         few = entry.n_error < NO_LONGER_FEW and entry.tried >= FEWEST_UNITS
         if few and _has_whole_errors(entry, theta[k]):
             columns.append(k)
-    if not columns or sample.bounds not in ((0.0, 1.0), (0.0, math.inf)):
+    if sample.bounds not in ((0.0, 1.0), (0.0, math.inf)):
         return limits
+    for counts_events in (False, True):
+        of_kind = [k for k in columns if (support[k].event is not None) == counts_events]
+        if of_kind:
+            limits[of_kind] = _of_fewer_errors(sample, support, of_kind)
+    return limits
+
+
+def _of_fewer_errors(
+    sample: BootstrapSample, support: Sequence[Support], columns: list[int]
+) -> F64:
+    """Return the most cautious bound of such errors in fewer units."""
     entries = [support[k] for k in columns]
-    x = sample.theta[columns]
+    short = np.array([entry.shortfall for entry in entries])
+    x = np.where(short, 1 - sample.theta[columns], sample.theta[columns])
     tried = np.array([entry.tried for entry in entries])
     freedom = np.array([max(entry.df, 1) for entry in entries])
     n_error = np.minimum(np.array([entry.n_error for entry in entries], np.int64), tried)
@@ -480,14 +497,12 @@ def _cautious(sample: BootstrapSample, support: Sequence[Support], forms: list[s
     if np.isnan(event).any():
         path = few_errors.ErrorPath.of((1 - x, own), n_error, of_units, sample.level)
         most = np.maximum(np.array([entry.n_trials for entry in entries], np.float64), tried)
-        limits[columns] = path.lowest_share(most, most / effects)
-        return limits
+        return path.lowest_share(most, most / effects)
     path = few_errors.ErrorPath.of((x, own), n_error, of_units, sample.level)
-    if is_rate:
-        limits[columns] = path.highest_rate(event, event * effects)
-    else:
-        limits[columns] = path.highest_gain(event, effects)
-    return limits
+    if math.isinf(sample.bounds[1]):
+        return path.highest_rate(event, event * effects)
+    highest = path.highest_gain(event, effects)
+    return np.asarray(np.where(short, 1 - highest, highest))
 
 
 def _has_whole_errors(support: Support, theta: float) -> bool:
@@ -502,7 +517,8 @@ def _has_whole_errors(support: Support, theta: float) -> bool:
     if n_error >= support.tried:
         return False
     if support.event is not None:
-        return theta / support.event >= LEAST_COST * n_error
+        cost = 1 - theta if support.shortfall else theta
+        return cost / support.event >= LEAST_COST * n_error
     if support.n_trials is None or theta < 0.5:
         return False
     return (1 - theta) * max(support.n_trials, support.tried) >= LEAST_COST * n_error
@@ -513,7 +529,8 @@ def _held(bounds: Pair, limit: float, support: Support) -> Pair:
     low, high = bounds
     if math.isnan(limit):
         return bounds
-    return (min(low, limit), high) if support.event is None else (low, max(high, limit))
+    falls_short = support.event is None or support.shortfall
+    return (min(low, limit), high) if falls_short else (low, max(high, limit))
 
 
 def assumed_effect_of(support: Support, level: float) -> float:
@@ -672,7 +689,8 @@ def _form(sample: BootstrapSample, k: int, support: Support, method: str, few_fo
         return "few_errors"
     if few_form and t_interval and support.event is not None:
         variance = support.n_units / max(support.df, 1) * float(sample.sd[k]) ** 2 + support.hidden
-        if theta**2 < few_errors.MANY_COSTS * variance:
+        cost = sample.bounds[1] - theta if support.shortfall else theta
+        if cost**2 < few_errors.MANY_COSTS * variance:
             return "few_costs"
     return "method"
 
