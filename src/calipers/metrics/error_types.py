@@ -98,11 +98,13 @@ FROM_PROTOCOL = ("score_cut", "ties", "matching")
 FALSE_ALARMS = ("both", "dup", "bkg", "fp", "empty")
 # Errors that miss a reference and are false alarms too; mending them makes hits.
 MOVED = ("cls", "loc")
-# What one error costs at most, in references: one that is not found costs 1 / n of the recall, a
-# false alarm 1 / n of the precision of all hits below it, and a hit in the wrong place or class
-# both. Candidates for these, and for how far intervals reach beyond the bootstrap's bias, were
-# compared in `validation.choices_gains`.
-COST_OF_REFERENCE, COST_OF_ALARM = 1.0, 1.0
+# What one error is assumed to cost, in references: one that is not found costs 1 / n of the recall,
+# a false alarm at most 1 / n of the precision of all hits below it, and a hit in the wrong place or
+# class both, but as an alarm hardly all of it. Candidates for these, and for how far intervals
+# reach beyond the bootstrap's bias, were compared in `validation.choices_gains` and
+# `validation.choices_costs`.
+COST_OF_REFERENCE, COST_OF_ALARM, COST_OF_MOVED = 1.0, 1.0, 1.75
+MISSES = ("miss", "fn")  # all cost one reference
 BIAS_REACH = 1.0
 # The gain without any false alarm has the bias of AP itself, about four times the bootstrap's.
 BIAS_REACH_OF_ALARMS = 4.0
@@ -456,10 +458,10 @@ class ErrorQuantity:
 
 
 def error_cost(of: str) -> float:
-    """Return what one error of a kind costs at most, in references."""
+    """Return what one error of a kind is assumed to cost, in references."""
     if of in FALSE_ALARMS:
         return COST_OF_ALARM
-    return COST_OF_REFERENCE + COST_OF_ALARM * (of in MOVED)
+    return COST_OF_MOVED if of in MOVED else COST_OF_REFERENCE
 
 
 class ErrorTypes:
@@ -497,11 +499,13 @@ class ErrorTypes:
         self.plans = tuple(plans)
         self.quantities = tuple(_quantity(plan) for plan in plans)
         names_of: dict[str, list[str]] = {"gain": [], "count": []}
-        costs, reaches = {}, {}
+        costs, reaches, known = {}, {}, []
         for plan, quantity in zip(plans, self.quantities):
             names_of[quantity.what].append(plan.name)
             if quantity.what == "gain":
                 costs[plan.name] = error_cost(quantity.of)
+                if quantity.of in MISSES:
+                    known.append(plan.name)
                 if quantity.of == "fp":
                     reaches[plan.name] = BIAS_REACH_OF_ALARMS
         self.facts = replace(
@@ -514,6 +518,7 @@ class ErrorTypes:
             bias_reach=dict.fromkeys(names_of["gain"], BIAS_REACH) | reaches,
             few_bias_reach=reaches,
             error_costs=costs,
+            known_costs=frozenset(known),
             rough=frozenset(names_of["gain"]),
             whole=frozenset(names_of["count"]),
         )

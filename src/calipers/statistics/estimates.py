@@ -27,7 +27,12 @@ from calipers.metrics.base import Facts, Metric, OwnTrials
 from calipers.results.estimate import Estimate, PopulatedMean
 from calipers.statistics import intervals as making
 from calipers.statistics import spread
-from calipers.statistics.few_errors import clopper_pearson, wilson
+from calipers.statistics.few_errors import (
+    FURTHEST,
+    FURTHEST_OF_GAINS,
+    clopper_pearson,
+    wilson,
+)
 from calipers.statistics.intervals import Interval, Support
 from calipers.statistics.weights import BLOCK, Units, Weights, bootstrap, jackknife
 
@@ -307,6 +312,8 @@ def _supports(
             # Costs are in references, and errors of a unit with several are likely to be alike.
             size = max(n_trials / max(n_tried, 1), 1.0)
             event = facts.error_costs[facts.names[k]] / n_trials
+        short = facts.names[k] in facts.shortfalls
+        is_gain = facts.names[k] in facts.error_costs and not short
         supports.append(
             Support(
                 units.number,
@@ -317,6 +324,9 @@ def _supports(
                 n_trials=n_trials,
                 event=event,
                 size=size,
+                shortfall=short,
+                known=facts.names[k] in facts.known_costs,
+                furthest=FURTHEST_OF_GAINS if is_gain else FURTHEST,
                 reach=facts.bias_reach.get(facts.names[k], 0.0),
                 few_reach=facts.few_bias_reach.get(facts.names[k], 0.0),
             )

@@ -38,6 +38,7 @@ ON_BOUND = -math.log(MOST_ON_BOUND)  # with so many units in error, by chance
 NO_LONGER_FEW = 30
 # The bound without an error lies at most so many times as far away as the t form's first one.
 FURTHEST = 2.0
+FURTHEST_OF_GAINS = 1.0
 # Sums of costs have the gamma form up to this effective number of errors: the t form knows nothing
 # of an error more expensive than those that were seen.
 MANY_COSTS = 30.0
@@ -76,11 +77,13 @@ def largest_effect(tried: int, df: int, level: float) -> float:
     return away / -math.log(1 - level)
 
 
-def assumed_effect(size: float, tried: int, df: int, level: float) -> float:
+def assumed_effect(
+    size: float, tried: int, df: int, level: float, furthest: float = FURTHEST
+) -> float:
     """Return by how much units of a size vary more than as many objects, where nothing shows it."""
     # Kish's design effect of units whose objects are alike.
     effect = 1.0 + max(size - 1.0, 0.0) * ASSUMED_LIKENESS
-    limit = max(FURTHEST * largest_effect(tried, df, level), 1.0)
+    limit = max(furthest * largest_effect(tried, df, level), 1.0)
     return min(effect, 1.0 + (limit - 1.0) / t_for_z(df, level) ** 2)
 
 
@@ -330,13 +333,13 @@ class ErrorPath:
         high[self.few] = poisson(x[self.few], size[self.few], self.level)[1]
         return np.asarray(high.max(axis=0))
 
-    def highest_gain(self, event: F64, effect: F64) -> F64:
+    def highest_gain(self, event: F64, effect: F64, known: F64) -> F64:
         """Return the upper bound of sums of costs; a lone error is assumed to cost ``event``, and
-        clustering to multiply that by ``effect``.
+        clustering to multiply that by ``effect``. Up to ``known`` the size of an error is known.
         """
         x = self.errors * self.cost
         size = event_size(x, self.error, (self.tried, event * effect), self.unknown)
-        size = widened(size, np.zeros(len(event)), self.ratio)
+        size = widened(size, np.minimum(size, known), self.ratio)
         high = self._t_odds(x, 1.0)
         further = further_cost(event, effect, self.unknown)
         few = self.on_bound | (x**2 < MANY_COSTS * self.error**2)

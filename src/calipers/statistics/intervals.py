@@ -163,6 +163,10 @@ class Support:
     event: float | None = None
     size: float = 1.0  # objects or images of a unit, events among which are likely to be alike
     shortfall: bool = False  # the value falls short of the highest by what events cost
+    known: bool = False  # all events cost the same: t stands for z in what clustering adds only
+    # how many times further than the first bound of the t form the clustering of events that none
+    # shows may move the bound
+    furthest: float = few_errors.FURTHEST
     # variance that the replicates do not show, as where rare classes enter a mean
     hidden: float = 0.0
     reach: float = 0.0  # how far the t interval reaches beyond the bootstrap's bias ...
@@ -423,6 +427,7 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
     counts_events = is_rate or not np.isnan(single).any()
     width = 1.0 if counts_events else high_bound - low_bound
     short = np.array([entry.shortfall for entry in support])
+    known = np.array([entry.known for entry in support])
     x = np.where(short, high_bound - sample.theta, sample.theta - low_bound) / width
     effects = np.array([assumed_effect_of(entry, sample.level) for entry in support])
     events = single * effects
@@ -435,8 +440,9 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
             size = few_errors.event_size(x, error, (most, events), unknown)
             if is_rate:
                 return few_errors.poisson(x, few_errors.widened(size, single, ratio), sample.level)
-            # Costs differ, so nothing is known about their variance.
-            size = few_errors.widened(size, np.zeros(len(x)), ratio)
+            # Where costs differ, nothing is known about their variance.
+            least = np.minimum(size, np.where(known, single, 0.0))
+            size = few_errors.widened(size, least, ratio)
             further = few_errors.further_cost(single, effects, unknown)
             low, high = few_errors.gamma(x, size, further, sample.level)
             bias = reach * np.where(short, -1.0, 1.0) * (mean - sample.theta)
@@ -501,7 +507,8 @@ def _of_fewer_errors(
     path = few_errors.ErrorPath.of((x, own), n_error, of_units, sample.level)
     if math.isinf(sample.bounds[1]):
         return path.highest_rate(event, event * effects)
-    highest = path.highest_gain(event, effects)
+    known = np.where([entry.known for entry in entries], event, 0.0)
+    highest = path.highest_gain(event, effects, known)
     return np.asarray(np.where(short, 1 - highest, highest))
 
 
@@ -540,7 +547,7 @@ def assumed_effect_of(support: Support, level: float) -> float:
         most = support.tried if support.n_trials is None else support.n_trials
         size = most / support.tried
     of_units = max(support.tried, FEWEST_UNITS), max(support.df, 1)
-    return few_errors.assumed_effect(size, *of_units, level)
+    return few_errors.assumed_effect(size, *of_units, level, support.furthest)
 
 
 def _unknown_clustering(sample: BootstrapSample, support: Sequence[Support]) -> F64:

@@ -84,7 +84,7 @@ from calipers.metrics.error_types import FALSE_ALARMS
 from calipers.statistics import few_errors
 from calipers.statistics import intervals as making
 from calipers.statistics.estimates import Certainty, Column, _columns, replicates
-from calipers.statistics.few_errors import special
+from calipers.statistics.few_errors import FURTHEST, special
 from calipers.statistics.intervals import BootstrapSample, Support
 from calipers.statistics.weights import Units
 from calipers.validation.cells import LOWEST, NOMINAL, CoverageCell, Effort, Tally
@@ -483,7 +483,7 @@ def _few_errors(
     rule: GainRule, sample: BootstrapSample, support: Support, error: F64
 ) -> tuple[F64, F64]:
     """Return the form for few errors, as `intervals.few_errors_t` makes it."""
-    effect = making.assumed_effect_of(support, sample.level)
+    effect = making.assumed_effect_of(replace(support, furthest=FURTHEST), sample.level)
     event = np.array([(support.event or 0.0) * effect])
     most = np.array([max(support.n_trials or 0.0, float(support.tried))])
     unknown = making._unknown_clustering(sample, [support])
@@ -523,7 +523,7 @@ def _highest(rule: GainRule, total: tuple[F64, F64], support: Support) -> float:
     path = few_errors.ErrorPath.of(total, n_error, units, NOMINAL)
     x = (path.errors * path.cost)[:, 0]
     error = path.error[:, 0]
-    effect = making.assumed_effect_of(support, NOMINAL)
+    effect = making.assumed_effect_of(replace(support, furthest=FURTHEST), NOMINAL)
     event = np.full(len(x), (support.event or 0.0) * effect)
     size = few_errors.event_size(x, error, (path.tried, event), path.unknown[:, 0])
     size = few_errors.widened(size, np.zeros(1), path.ratio)

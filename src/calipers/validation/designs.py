@@ -54,6 +54,9 @@ class CohortDesign:
     gain: float = 0.0  # how much more the second model finds, as a share of what the first misses
     generator: Literal["counts", "latent"] = "counts"
     unit: str = "patient"
+    # chance of an image to have one error more, of this kind, above all others in the ranking
+    planted: float = 0.0
+    plant: Literal["alarm", "duplicate", "place", "class"] = "alarm"
 
     @property
     def n_images(self) -> int:
@@ -89,7 +92,7 @@ def cohort_of(design: CohortDesign, number: int, seed: int) -> Cohort:
             _found(design, (image, label, slot), np.flatnonzero(hit), ease, rng),
             _alarms(design, unit, ease, rng),
         ]
-        models[name] = _joined(parts)
+        models[name] = _planted(design, _joined(parts), n_images, seed)
     sizes = np.full((n_images, 2), SIZE)
     images = Images(tuple(map(str, range(n_images))), sizes, np.full((n_images, 2), np.nan), {})
     references = as_references(_delivery(image, label, slot, np.zeros(len(image))), sizes)
@@ -197,6 +200,40 @@ def _scores(
         raised = design.separation + 0.5 * ease if of_hits else 0.0
         return 1.0 / (1.0 + np.exp(-(raised + rng.standard_normal(n))))
     return rng.beta(1.0 + design.separation, 1.5, n) if of_hits else rng.beta(1.0, 2.0, n)
+
+
+def _planted(design: CohortDesign, model: Detections, n_images: int, seed: int) -> Detections:
+    """Return the predictions with errors that are as costly as they can be.
+
+    A false alarm is added; or the first prediction on an object is doubled, moved, or renamed.
+    """
+    if not design.planted:
+        return model
+    rng = np.random.Generator(np.random.Philox(key=[seed, 2**32 + design.units]))
+    images = np.flatnonzero(rng.random(n_images) < design.planted)
+    # Above all other scores, and no two alike.
+    score = 2.0 + rng.random(n_images)
+    if design.plant == "alarm":
+        prevalence = np.array(design.prevalence)
+        label = rng.choice(len(prevalence), len(images), p=prevalence / prevalence.sum())
+        slot = np.full(len(images), COLUMNS * COLUMNS - 1)
+        nowhere = np.zeros(len(images))
+        return _joined([model, Detections(images, label, slot, nowhere, score[images])])
+    on_objects = np.flatnonzero(model.slot < COLUMNS * (COLUMNS // 2))
+    first = np.unique(model.image[on_objects], return_index=True)
+    rows = on_objects[first[1][np.isin(first[0], images)]]
+    shift, label, scores = model.shift.copy(), model.label.copy(), model.score.copy()
+    scores[rows] = score[model.image[rows]]
+    if design.plant == "place":
+        shift[rows] = SHIFT
+    if design.plant == "class":
+        label[rows] = (label[rows] + 1) % len(design.prevalence)
+    moved = Detections(model.image, label, model.slot, shift, scores)
+    if design.plant != "duplicate":
+        return moved
+    # The second prediction on an object comes right after the first.
+    again = model.image[rows], label[rows], model.slot[rows], shift[rows] + 1, scores[rows] - 1e-9
+    return _joined([moved, Detections(*again)])
 
 
 def _concentration(likeness: float) -> float:
