@@ -348,10 +348,13 @@ def test_errors_in_units_of_their_own_never_raise_the_lower_bound(level: float) 
         effect = few_errors.assumed_effect(size, n_units, n_units - 1, level)
         lowest = path.lowest_share(n, n / effect)
         highest = path.highest_rate(1 / n, effect / n)
-        gain = path.highest_gain(1 / n, np.full(len(n), effect))
+        gain = path.highest_gain(1 / n, np.full(len(n), effect), np.zeros(len(n)))
+        known = path.highest_gain(1 / n, np.full(len(n), effect), 1 / n)
         assert (np.diff(lowest) <= 1e-12).all()
         assert (np.diff(highest) >= -1e-12).all()
         assert (np.diff(gain) >= -1e-12).all()
+        assert (np.diff(known) >= -1e-12).all()
+        assert (known <= gain + 1e-12).all()
         assert (lowest < 1 - path.errors[-1] / n).all()
         assert ((highest > path.errors[-1] / n) & (gain > path.errors[-1] / n)).all()
         # From there on the t form falls by itself.
@@ -537,6 +540,52 @@ def test_sums_of_costs_have_the_gamma_form_up_to_thirty_errors(error: float, met
     # On the logit scale an upper end moves by more than the value.
     assert found.high - plain.high == pytest.approx(times * (0.1 - replicates.mean()), rel=0.5)
     assert found.low == plain.low
+
+
+def test_costs_that_are_known_have_t_for_z_in_what_clustering_adds_only() -> None:
+    """Three misses of 8 patients: t with 7 degrees of freedom is a fifth more than z."""
+    replicates, support = (
+        sample(3 / 80, 1.2 * math.sqrt(3) / 80),
+        Support(8, n_error=7, n_trials=80),
+    )
+    support = replace(support, event=1 / 80)
+    known = one(3 / 80, replicates, replace(support, known=True))
+    unknown = one(3 / 80, replicates, support)
+    assert known.low > unknown.low
+    assert known.high < unknown.high
+    error = np.std(replicates, ddof=1) * math.sqrt(8 / 7)
+    ratio = (stats.t.ppf(0.975, 7) / stats.norm.ppf(0.975)) ** 2
+    size = 1 / 80 + ratio * (error**2 / (3 / 80) - 1 / 80)
+    assert (known.low, known.high) == pytest.approx(mid_p_gamma(3 / 80, size, 1 / 80))
+
+
+def test_what_falls_short_by_costs_is_the_mirror_of_a_sum_of_costs() -> None:
+    """An AUROC of .96 falls short by .04; both bounds and their errors change places."""
+    support = Support(50, n_error=3, n_trials=20, event=0.75 / 20, reach=1.0, few_reach=2.0)
+    for value, error in ((0.04, 0.02), (0.3, 0.02), (0.0, 0.0), (0.02, 0.02)):
+        replicates = sample(value, error) - 0.1 * error
+        if not error:
+            replicates = np.zeros(2000)
+        gain = one(value, replicates, support)
+        area = one(1 - value, 1 - replicates, replace(support, shortfall=True))
+        assert (area.low, area.high) == pytest.approx((1 - gain.high, 1 - gain.low), abs=1e-12)
+        assert area.mc_error == pytest.approx(gain.mc_error[::-1])
+        assert (area.method, area.flags) == (gain.method, gain.flags)
+
+
+def test_shares_and_costs_may_stand_side_by_side() -> None:
+    """A share and an area of one metric are computed together, each in its own form."""
+    replicates = np.stack([1 - sample(0.04, 0.02), 1 - sample(0.05, 0.02)], axis=1)
+    share = Support(50, n_error=2, n_trials=60)
+    area = Support(50, n_error=2, n_trials=20, event=0.75 / 20, shortfall=True)
+    theta = np.array([0.96, 0.95])
+    both = making.intervals(theta, replicates, [area, share], apart=True)
+    for k, support in enumerate((area, share)):
+        (alone,) = making.intervals(
+            theta[k : k + 1], replicates[:, k : k + 1], [support], apart=True
+        )
+        assert both[k] == alone
+    assert [found.method for found in both] == ["gamma-t", "jeffreys-t"]
 
 
 @pytest.mark.parametrize("n_error", range(1, 12))

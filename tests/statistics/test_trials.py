@@ -6,8 +6,11 @@ other things as its trials would state a narrower interval.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from scipy import stats
 
 import calipers as cal
 from calipers.monitors.scope import Scope
@@ -34,13 +37,20 @@ def perfect_monitor(n_wanted: int, n_others: int):
 def test_a_perfect_monitor_is_as_certain_as_its_rarer_images(n_wanted: int, n_others: int) -> None:
     result = perfect_monitor(n_wanted, n_others)
     rarer = min(n_wanted, n_others)
-    expected = dict.fromkeys(("AUROC", "g-mean"), rarer)
-    expected |= dict.fromkeys(("AUPR", "best-F1", "F1", "sensitivity", "precision"), n_wanted)
-    expected |= dict.fromkeys(("AUPR-in", "specificity"), n_others)
+    expected = {"g-mean": rarer, "specificity": n_others}
+    expected |= dict.fromkeys(("F1", "sensitivity", "precision"), n_wanted)
     for name, number in expected.items():
         estimate = result.get(name, "m")
         assert estimate.value == 1.0
         assert estimate.low == pytest.approx(rule_of_three(number), abs=1e-9), name
+    # Areas count errors, each of which costs three quarters of an image.
+    areas = {"AUROC": rarer, "AUPR": n_wanted, "best-F1": n_wanted, "AUPR-in": n_others}
+    for name, number in areas.items():
+        estimate = result.get(name, "m")
+        assert estimate.value == 1.0
+        assert estimate.method == "gamma-t"
+        low = 1 + math.log(0.05) * 0.75 / number
+        assert estimate.low == pytest.approx(low, abs=1e-9), name
     for name in ("MCC", "Youden"):
         low = result.get(name, "m").low
         assert low == pytest.approx(2 * rule_of_three(rarer) - 1, abs=1e-9), name
@@ -75,7 +85,29 @@ def test_a_perfect_score_of_images_rests_on_the_rarer_kind() -> None:
     )
     estimate = cal.evaluate(cohort, protocol)["AUROC/case"]
     assert estimate.value == 1.0
-    assert estimate.low == pytest.approx(rule_of_three(5), abs=1e-9)
+    assert estimate.low == pytest.approx(1 + math.log(0.05) * 0.75 / 5, abs=1e-9)
+
+
+def missed_altogether(seed: int) -> tuple[float, float, float]:
+    """Value and bounds of AUROC where 5 % of the failures look like all other images."""
+    rng = np.random.default_rng(seed)
+    positive = rng.random(80) < 0.4
+    visible = positive & (rng.random(80) >= 0.05)
+    scope = Scope.from_values((~positive).astype(float))
+    result = cal.evaluate_monitor(
+        {"m": rng.normal(size=80) + 4.0 * visible}, scope, 0.5, replicates=200
+    )
+    estimate = result.get("AUROC", "m")
+    return estimate.value, estimate.low, estimate.high
+
+
+def test_areas_hold_the_truth_where_some_images_are_missed_altogether() -> None:
+    """The t interval did so in 78 % of the cases; 80 data sets, of which 90 % are far from that."""
+    separated = float(stats.norm.cdf(4.0 / math.sqrt(2.0)))
+    truth = 0.95 * separated + 0.05 * 0.5
+    made = np.array([missed_altogether(seed) for seed in range(80)])
+    assert ((made[:, 1] <= truth) & (truth <= made[:, 2])).mean() >= 0.9
+    assert ((made[:, 1] <= made[:, 0]) & (made[:, 0] <= made[:, 2])).all()
 
 
 def test_the_rule_that_was_written_before_chooses_between_intervals_of_areas() -> None:

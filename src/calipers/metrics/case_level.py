@@ -35,6 +35,8 @@ from calipers.matching.matches import Matches
 from calipers.metrics.base import Facts, MatchMetric, MetricPlan, Output, UnitMarks, check_choice
 from calipers.metrics.ranking import AveragePrecision
 
+# As for the AUROC of a monitor: `calipers.monitors.metrics`.
+COST_OF_IMAGE = 0.75
 SILENT = {"lowest": -np.inf, "zero": 0.0}
 
 
@@ -59,7 +61,13 @@ class CaseAuroc(MatchMetric):
         super().__init__(plans)
         for output in self.outputs:
             check_choice(output, "silent", tuple(SILENT))
-        self.facts = replace(self.facts, graded=frozenset(self.facts.names))
+        names = self.facts.names
+        self.facts = replace(
+            self.facts,
+            graded=frozenset(),
+            error_costs=dict.fromkeys(names, COST_OF_IMAGE),
+            shortfalls=frozenset(names),
+        )
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names); several thresholds are averaged."""
@@ -120,7 +128,9 @@ class CaseAuroc(MatchMetric):
             wrong = two_kinds & np.where(positive, score <= highest, score >= lowest)
             # An area rests on pairs, so the rarer kind of image bounds what is known.
             rarer = np.minimum(_units(positive, unit, n_units), _units(~positive, unit, n_units))
-            n_wrong = np.minimum(_units(wrong, unit, n_units), rarer)
+            # One image below all others puts many in a wrong order, and is one error.
+            of_kinds = [_units(wrong & kind, unit, n_units) for kind in (positive, ~positive)]
+            n_wrong = np.minimum(np.minimum(*of_kinds), rarer)
             table[:, k] = np.stack([rarer, rarer, n_wrong], axis=1)
         return table
 

@@ -80,6 +80,10 @@ COLUMNS = ("rejected", "positive", "hazard", "reward", "hazard_left", "reward_le
 # Shares, or means of precisions, over the images on which an alarm is wanted, or over the others.
 OF_WANTED = ("AUPR", "best-F1", "sensitivity", "F1")
 OF_OTHERS = ("AUPR-in", "TNR95", "specificity")
+# What one image in a wrong order is assumed to cost an area, in images of the kind it rests on: it
+# costs 1 if it lies below all others, half of that if it looks like them. The choice is that of
+# `calipers.validation.choices_areas`.
+COST_OF_IMAGE = 0.75
 # Bounds of shares, of mean losses, and of differences of losses that the caller gave.
 PLAIN, LOSSES, ANYTHING = (0.0, 1.0), (0.0, np.inf), (-np.inf, np.inf)
 
@@ -214,7 +218,12 @@ class AlarmRanking(OfLabellings):
     def __init__(self, names: Sequence[str], n_labellings: int) -> None:
         super().__init__(names, n_labellings)
         areas = [name for name in self.facts.names if name.split("#")[0] != "TNR95"]
-        self.facts = replace(self.facts, trials="own", graded=frozenset(areas))
+        self.facts = replace(
+            self.facts,
+            trials="own",
+            error_costs=dict.fromkeys(areas, COST_OF_IMAGE),
+            shortfalls=frozenset(areas),
+        )
 
     def trials(self, evidence: LabelledAlarms) -> I64:
         """Return (1, L x names): images of the kind that a number rests on."""
@@ -264,7 +273,9 @@ class AlarmRanking(OfLabellings):
         lowest = score[positive].min(initial=np.inf)
         wrong = np.where(positive, score <= highest, score >= lowest)
         n_tried = min(n_marked(kind, unit, n_units) for kind in kinds_of(name, positive))
-        return n_tried, min(n_marked(wrong, unit, n_units), n_tried)
+        # One image that is missed puts all images above it in a wrong order, and is one error.
+        n_wrong = min(n_marked(wrong & kind, unit, n_units) for kind in (positive, ~positive))
+        return n_tried, min(n_wrong, n_tried)
 
 
 class Risk(OfLabellings):

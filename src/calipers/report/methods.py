@@ -45,8 +45,8 @@ NEIGHBOURS = {
 BOOTSTRAP = "Efron B, Tibshirani RJ. An introduction to the bootstrap. Chapman and Hall 1993."
 CLUSTERS = "Field CA, Welsh AH. Bootstrapping clustered data. J R Stat Soc B 2007;69:369-390."
 OF_GAINS = (
-    "Gains of AP have the mid-p gamma interval (Fay MP, Kim S. Biom J 2017) up to an effective "
-    "number of 30 errors."
+    "Gains of AP, and what AUROC, AUPR and the best F1 fall short of 1, have the mid-p gamma "
+    "interval (Fay MP, Kim S. Biom J 2017) up to an effective number of 30 errors."
 )
 CLOPPER_PEARSON = (
     "Clopper CJ, Pearson ES. The use of confidence or fiducial limits illustrated in the case of "

@@ -51,6 +51,8 @@ class CoverageCell:
     coverage: float  # share of these intervals that hold the truth
     width: float  # mean width of the intervals / width of the true sampling interval
     without: float  # share of the intervals that leave out their own value
+    sampling: float = math.nan  # width of the true sampling interval
+    least: float = math.nan  # mean width that every honest interval has at least, like `width`
 
     @property
     def mc_error(self) -> float:
@@ -70,13 +72,18 @@ class CoverageCell:
         """Whether coverage and width are inside the gate."""
         return self.holds and not self.width > WIDEST
 
+    @property
+    def possible(self) -> bool:
+        """Whether an honest interval could be inside, as far as is known."""
+        return not self.least > WIDEST
+
     def __str__(self) -> str:
         mark = " " if self.inside else "*"
         return (
             f"{mark} {self.family:<18} {self.metric:<20} {self.design:<40} {self.n_units:>4} "
             f"{self.truth:>7.4f} {self.stated:>6.3f} {self.coverage:>6.3f} +- {self.mc_error:.3f} "
             f"{self.width:>6.2f}"
-        )
+        ) + ("" if math.isnan(self.least) else f" (least {self.least:.2f})")
 
 
 @dataclass
@@ -122,6 +129,7 @@ class Tally:
             coverage=coverage,
             width=width,
             without=without,
+            sampling=float(top - bottom),
         )
 
 

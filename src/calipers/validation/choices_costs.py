@@ -114,7 +114,7 @@ RULES = tuple(
 )
 
 
-FOURTH_CHOICE = CostRule(1.75, 1.0, known=True)
+CHOSEN = CostRule(1.75, 1.0, known=True)
 REACHES = ((4.0, 0.0), (5.0, 0.5), (5.0, 0.75), (6.0, 0.5), (6.0, 0.75), (8.0, 0.5))
 OF_FIFTH = tuple(CostRule(1.75, 1.0, True, reach, least) for reach, least in REACHES)
 

@@ -47,7 +47,7 @@ def read_csv(path: Path) -> list[CoverageCell]:
         for row in csv.DictReader(file):
             values: dict[str, object] = {}
             for column in fields(CoverageCell):
-                text = row[column.name]
+                text = row.get(column.name, "nan")  # cells of earlier versions have fewer columns
                 kinds = {"int": int, "float": float}
                 values[column.name] = kinds.get(str(column.type), str)(text)
             cells.append(CoverageCell(**values))  # type: ignore[arg-type]
@@ -76,25 +76,29 @@ def _tables(
     today = datetime.now(UTC).date().isoformat()
     inside = sum(cell.inside for cell in cells)
     holding = sum(cell.holds for cell in cells)
+    possible = sum(cell.possible for cell in cells)
     yield (
         f"Measured on {today}: {effort.simulations} data sets a cell with {effort.replicates} "
         f"replicates each, {effort.extra} more for the true sampling interval, seed {effort.seed}. "
         f"Coverage lies within {_share(LOWEST)}-{_share(HIGHEST)} in {holding} of {len(cells)} "
-        f"cells; in {inside} the mean width is also at most {WIDEST:g} true widths."
+        f"cells ({holding / len(cells):.1%}); in {inside} ({inside / len(cells):.1%}) the mean "
+        f"width is also at most {WIDEST:g} true widths. {possible} cells could be inside at all: "
+        f"{inside} of them are ({inside / possible:.1%})."
     )
     yield ""
     yield from _family_table(cells, earlier)
     yield ""
     yield "### Every cell"
     yield ""
-    yield "| family | number | design | K | truth | stated | coverage | MC error | width |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+    yield "| family | number | design | K | truth | stated | coverage | MC error | width | least |"
+    yield "|---|---|---|---|---|---|---|---|---|---|"
     for cell in cells:
         mark = "" if cell.inside else " ⚠"
+        least = "" if math.isnan(cell.least) else f"{cell.least:.2f}"
         yield (
             f"| {cell.family} | {cell.metric} | {cell.design} | {cell.n_units} | "
             f"{cell.truth:.3f} | {cell.stated:.2f} | {_share(cell.coverage)}{mark} | "
-            f"{_share(cell.mc_error)} | {cell.width:.2f} |"
+            f"{_share(cell.mc_error)} | {cell.width:.2f} | {least} |"
         )
 
 

@@ -16,6 +16,7 @@ from typing import Literal
 
 from calipers.validation.cells import CoverageCell, Effort
 from calipers.validation.designs import CohortDesign
+from calipers.validation.least_widths import cells_with_least_widths
 from calipers.validation.maps import MapDesign, map_cells
 from calipers.validation.objects import Quantity, difference_cells, object_cells
 
@@ -192,7 +193,7 @@ def _all_of(
     designs: Iterable[CohortDesign], quantities: tuple[Quantity, ...]
 ) -> Iterator[CoverageExperiment]:
     for design in designs:
-        yield CoverageExperiment(design.name, partial(object_cells, design, quantities))
+        yield CoverageExperiment(design.name, partial(cells_with_least_widths, design, quantities))
 
 
 EXPERIMENTS: tuple[CoverageExperiment, ...] = (

@@ -21,16 +21,16 @@ other side of t0, would only add to it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
 from calipers.arrays import F64
-from calipers.validation.cells import NOMINAL, Effort
+from calipers.validation.cells import NOMINAL, WIDEST, CoverageCell, Effort
 from calipers.validation.designs import CohortDesign
-from calipers.validation.objects import Quantity, Simulation
+from calipers.validation.objects import Quantity, Simulation, object_cells
 
 # How many errors more a data set has on average; with more, the test of level .05 is certain.
 EXPECTED = np.linspace(0.0, -math.log(1 - NOMINAL), 7)
@@ -55,6 +55,25 @@ def least_length(truths: Sequence[float]) -> float:
     truth: F64 = np.maximum.accumulate(np.interp(number, EXPECTED, truths))
     held = 1.0 - np.minimum((1 - NOMINAL) * np.exp(number), 1.0)
     return float(((held[1:] + held[:-1]) / 2 * np.diff(truth)).sum())
+
+
+def cells_with_least_widths(
+    design: CohortDesign, quantities: Sequence[Quantity], effort: Effort
+) -> Iterator[CoverageCell]:
+    """Yield the cells of a design; gains that are too wide say how narrow they could be."""
+    yield from _bounded(object_cells(design, quantities, effort), design, effort)
+
+
+def _bounded(
+    cells: Iterable[CoverageCell], design: CohortDesign, effort: Effort
+) -> Iterator[CoverageCell]:
+    for cell in cells:
+        if cell.width > WIDEST and cell.metric in PLANTS:
+            length = least_length_of_gain(design, cell.metric, effort)
+            least = length / cell.sampling if cell.sampling > 0 else math.inf
+            yield replace(cell, least=least)
+        else:
+            yield cell
 
 
 def least_length_of_gain(design: CohortDesign, name: str, effort: Effort) -> float:
