@@ -267,6 +267,17 @@ def test_a_class_in_few_units_has_no_interval() -> None:
     assert found["sensitivity@0.5"].reason is None
 
 
+def test_a_score_of_false_alarms_alone_says_that_there_are_no_references() -> None:
+    """RoDeO is 0 then; it is not that there were too few images."""
+    found = cal.evaluate(simple(["f"] * 12), quick("overview"))
+    e = found["RoDeO"]
+    assert (e.value, e.reason, e.method) == (0.0, "no_references", "none")
+    assert math.isnan(e.low)
+    words = "No interval for 8 of 15 rows: there are no references, only false alarms."
+    assert words in found.warnings
+    assert "fewer than 5" not in " ".join(found.warnings)
+
+
 def test_a_perfect_model_is_not_certain() -> None:
     found = cal.evaluate(simple(["h"] * 30), quick("overview"))
     # The rule of three: 30 images with one object each are 30 trials.

@@ -89,22 +89,22 @@ def test_a_perfect_score_of_images_rests_on_the_rarer_kind() -> None:
 
 
 def missed_altogether(seed: int) -> tuple[float, float, float]:
-    """Value and bounds of AUROC where 5 % of the failures look like all other images."""
+    """Value and bounds of AUROC where 4 % of the failures look like all other images."""
     rng = np.random.default_rng(seed)
-    positive = rng.random(80) < 0.4
-    visible = positive & (rng.random(80) >= 0.05)
+    positive = rng.random(160) < 0.25
+    visible = positive & (rng.random(160) >= 0.04)
     scope = Scope.from_values((~positive).astype(float))
     result = cal.evaluate_monitor(
-        {"m": rng.normal(size=80) + 4.0 * visible}, scope, 0.5, replicates=200
+        {"m": rng.normal(size=160) + 3.5 * visible}, scope, 0.5, replicates=200
     )
     estimate = result.get("AUROC", "m")
     return estimate.value, estimate.low, estimate.high
 
 
 def test_areas_hold_the_truth_where_some_images_are_missed_altogether() -> None:
-    """The t interval did so in 78 % of the cases; 80 data sets, of which 90 % are far from that."""
-    separated = float(stats.norm.cdf(4.0 / math.sqrt(2.0)))
-    truth = 0.95 * separated + 0.05 * 0.5
+    """The t interval did so in 82 % of the cases."""
+    separated = float(stats.norm.cdf(3.5 / math.sqrt(2.0)))
+    truth = 0.96 * separated + 0.04 * 0.5
     made = np.array([missed_altogether(seed) for seed in range(80)])
     assert ((made[:, 1] <= truth) & (truth <= made[:, 2])).mean() >= 0.9
     assert ((made[:, 1] <= made[:, 0]) & (made[:, 0] <= made[:, 2])).all()

@@ -112,7 +112,8 @@ def interval_warnings(rows: Sequence[Row], *, ci: bool) -> tuple[str, ...]:
             text = flag_text(flag, one.unit)
             warnings.append(f"Rows marked {MARKS[flag]} ({among(number)}): {text}.")
     for reason, (_, words) in NO_INTERVAL.items():
-        number = sum(estimate.reason == reason for estimate in estimates)
+        # Where the value itself is undefined, the table says why.
+        number = sum(e.reason == reason and e.value == e.value for e in estimates)
         if number:
             warnings.append(f"No interval for {among_none(number)}: {with_units(words, one.unit)}.")
     undefined = [e.undefined for e in estimates if e.undefined > 0 and e.method != "none"]

@@ -275,6 +275,7 @@ MARKS = {
 }
 NO_INTERVAL = {  # reason -> beside the value, and as a clause
     "one_unit": ("one {unit} only", "there is only one {unit}"),
+    "no_references": ("no references", "there are no references, only false alarms"),
     "too_few_units": ("too few {units}", "they are based on fewer than 5 {units}"),
     "too_few_positives": (
         "too few wanted images",

@@ -51,6 +51,7 @@ from calipers.statistics.few_errors import (
 from calipers.statistics.student import normal_quantile, t_quantile
 
 NAN = float("nan")
+UNSTATED = ("no_objects", "no_references", "one_unit", "too_few_units", "too_many_undefined")
 NOWHERE = (NAN, NAN)
 Pair = tuple[float, float]
 
@@ -674,6 +675,8 @@ def _form(sample: BootstrapSample, k: int, support: Support, method: str, few_fo
     if theta != theta:
         return "no_objects"
     positive = support.n_units if support.n_positive is None else support.n_positive
+    if positive == 0:  # a score of false alarms alone
+        return "no_references"
     if min(support.df + 1, positive) < FEWEST_UNITS:  # strata fix one unit each
         return "one_unit" if support.n_units == 1 else "too_few_units"
     if sample.undefined[k] > MOST_UNDEFINED * len(sample.replicates):
@@ -712,7 +715,7 @@ def _stated(
     """Return the interval of one estimate, with its cautions."""
     theta, undefined = float(sample.theta[k]), int(sample.undefined[k])
     method, (low, high), mc_error = limits
-    if form in ("no_objects", "one_unit", "too_few_units", "too_many_undefined"):
+    if form in UNSTATED:
         return none(form, undefined=undefined)
     flags: tuple[str, ...] = ("few_units",) if support.df + 1 < FEW_UNITS else ()
     facts: dict[str, Any] = {"bias": float(sample.bias[k]), "undefined": undefined}

@@ -27,7 +27,7 @@ designs and seeds of its own, with the same rule. The designs of `CONFIRMING`, w
 another distribution and seeds of their own, are measured once, afterwards, and choose nothing.
 
 With more images, of which a few are missed altogether, rankings were still covered too seldom:
-AUROC in .775 of the cases where 80 patients have an image each and 5 % of the failures are missed.
+AUROC in .875 of the cases with 80 images, of which 40 % are failures and 5 % of these are missed.
 There the t interval takes over, which knows nothing of an image that costs more than those that
 were seen. So a third round, for rankings only, has one part more:
 
