@@ -549,7 +549,7 @@ def test_costs_that_are_known_have_t_for_z_in_what_clustering_adds_only() -> Non
         Support(8, n_error=7, n_trials=80),
     )
     support = replace(support, event=1 / 80)
-    known = one(3 / 80, replicates, replace(support, known=True))
+    known = one(3 / 80, replicates, replace(support, equal_costs=True))
     unknown = one(3 / 80, replicates, support)
     assert known.low > unknown.low
     assert known.high < unknown.high

@@ -140,7 +140,7 @@ class Facts:
     few_bias_reach: Mapping[str, float] = field(default_factory=dict)  # where errors are few
     # names that are sums of what errors cost, and what a lone error may cost, in references
     error_costs: Mapping[str, float] = field(default_factory=dict)
-    known_costs: frozenset[str] = frozenset()  # ... of which every error costs the same
+    equal_costs: frozenset[str] = frozenset()  # ... of which every error costs the same
     # names that errors with such costs keep below the highest value, instead of above 0
     shortfalls: frozenset[str] = frozenset()
     higher_is_better: bool = True

@@ -499,13 +499,13 @@ class ErrorTypes:
         self.plans = tuple(plans)
         self.quantities = tuple(_quantity(plan) for plan in plans)
         names_of: dict[str, list[str]] = {"gain": [], "count": []}
-        costs, reaches, known = {}, {}, []
+        costs, reaches, misses = {}, {}, []
         for plan, quantity in zip(plans, self.quantities):
             names_of[quantity.what].append(plan.name)
             if quantity.what == "gain":
                 costs[plan.name] = error_cost(quantity.of)
                 if quantity.of in MISSES:
-                    known.append(plan.name)
+                    misses.append(plan.name)
                 if quantity.of == "fp":
                     reaches[plan.name] = BIAS_REACH_OF_ALARMS
         self.facts = replace(
@@ -518,7 +518,7 @@ class ErrorTypes:
             bias_reach=dict.fromkeys(names_of["gain"], BIAS_REACH) | reaches,
             few_bias_reach=reaches,
             error_costs=costs,
-            known_costs=frozenset(known),
+            equal_costs=frozenset(misses),
             rough=frozenset(names_of["gain"]),
             whole=frozenset(names_of["count"]),
         )

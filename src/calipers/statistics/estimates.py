@@ -325,7 +325,7 @@ def _supports(
                 event=event,
                 size=size,
                 shortfall=short,
-                known=facts.names[k] in facts.known_costs,
+                equal_costs=facts.names[k] in facts.equal_costs,
                 furthest=FURTHEST_OF_GAINS if is_gain else FURTHEST,
                 reach=facts.bias_reach.get(facts.names[k], 0.0),
                 few_reach=facts.few_bias_reach.get(facts.names[k], 0.0),

@@ -333,13 +333,13 @@ class ErrorPath:
         high[self.few] = poisson(x[self.few], size[self.few], self.level)[1]
         return np.asarray(high.max(axis=0))
 
-    def highest_gain(self, event: F64, effect: F64, known: F64) -> F64:
+    def highest_gain(self, event: F64, effect: F64, least: F64) -> F64:
         """Return the upper bound of sums of costs; a lone error is assumed to cost ``event``, and
-        clustering to multiply that by ``effect``. Up to ``known`` the size of an error is known.
+        clustering to multiply that by ``effect``. Up to ``least`` the size of an error is known.
         """
         x = self.errors * self.cost
         size = event_size(x, self.error, (self.tried, event * effect), self.unknown)
-        size = widened(size, np.minimum(size, known), self.ratio)
+        size = widened(size, np.minimum(size, least), self.ratio)
         high = self._t_odds(x, 1.0)
         further = further_cost(event, effect, self.unknown)
         few = self.on_bound | (x**2 < MANY_COSTS * self.error**2)

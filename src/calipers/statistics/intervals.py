@@ -164,7 +164,9 @@ class Support:
     event: float | None = None
     size: float = 1.0  # objects or images of a unit, events among which are likely to be alike
     shortfall: bool = False  # the value falls short of the highest by what events cost
-    known: bool = False  # all events cost the same: t stands for z in what clustering adds only
+    equal_costs: bool = (
+        False  # all events cost the same: t stands for z in what clustering adds only
+    )
     # how many times further than the first bound of the t form the clustering of events that none
     # shows may move the bound
     furthest: float = few_errors.FURTHEST
@@ -428,7 +430,7 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
     counts_events = is_rate or not np.isnan(single).any()
     width = 1.0 if counts_events else high_bound - low_bound
     short = np.array([entry.shortfall for entry in support])
-    known = np.array([entry.known for entry in support])
+    equal = np.array([entry.equal_costs for entry in support])
     x = np.where(short, high_bound - sample.theta, sample.theta - low_bound) / width
     effects = np.array([assumed_effect_of(entry, sample.level) for entry in support])
     events = single * effects
@@ -442,7 +444,7 @@ def few_errors_t(sample: BootstrapSample, support: Sequence[Support]) -> Interva
             if is_rate:
                 return few_errors.poisson(x, few_errors.widened(size, single, ratio), sample.level)
             # Where costs differ, nothing is known about their variance.
-            least = np.minimum(size, np.where(known, single, 0.0))
+            least = np.minimum(size, np.where(equal, single, 0.0))
             size = few_errors.widened(size, least, ratio)
             further = few_errors.further_cost(single, effects, unknown)
             low, high = few_errors.gamma(x, size, further, sample.level)
@@ -508,8 +510,8 @@ def _of_fewer_errors(
     path = few_errors.ErrorPath.of((x, own), n_error, of_units, sample.level)
     if math.isinf(sample.bounds[1]):
         return path.highest_rate(event, event * effects)
-    known = np.where([entry.known for entry in entries], event, 0.0)
-    highest = path.highest_gain(event, effects, known)
+    least = np.where([entry.equal_costs for entry in entries], event, 0.0)
+    highest = path.highest_gain(event, effects, least)
     return np.asarray(np.where(short, 1 - highest, highest))
 
 

@@ -15,7 +15,7 @@ candidate has these parts, and is else the rule of the third round:
 ``furthest``
     how many times further than the first bound of the t form the bound without an error may lie
     because errors of a unit are alike: 2 (so far) or 1;
-``known``
+``equal_misses``
     all misses cost the same, so that t stands for z only in what clustering adds to them, as it
     does for shares and rates; so far it stood for z altogether;
 ``reach``, ``least``
@@ -93,28 +93,28 @@ class CostRule:
 
     moved: float = 2.0
     furthest: float = 2.0
-    known: bool = False
+    equal_misses: bool = False
     reach: float = 4.0  # of the gain without any false alarm
     least: float = 0.0  # of its standard errors
 
     @property
     def name(self) -> str:
         """The candidate in a line of the comparison."""
-        known = ", misses known" if self.known else ""
+        misses = ", misses known" if self.equal_misses else ""
         least = f" and {self.least:g} se" if self.least else ""
-        return f"moved {self.moved:g}, limit {self.furthest:g}{known}, reach {self.reach:g}{least}"
+        return f"moved {self.moved:g}, limit {self.furthest:g}{misses}, reach {self.reach:g}{least}"
 
 
 SO_FAR = CostRule()
 RULES = tuple(
-    CostRule(moved, furthest, known, reach, least)
-    for moved, furthest, known, (reach, least) in product(
+    CostRule(moved, furthest, equal, reach, least)
+    for moved, furthest, equal, (reach, least) in product(
         (2.0, 1.75), (2.0, 1.0), (False, True), ((4.0, 0.0), (5.0, 0.5))
     )
 )
 
 
-CHOSEN = CostRule(1.75, 1.0, known=True)
+CHOSEN = CostRule(1.75, 1.0, equal_misses=True)
 REACHES = ((4.0, 0.0), (5.0, 0.5), (5.0, 0.75), (6.0, 0.5), (6.0, 0.75), (8.0, 0.5))
 OF_FIFTH = tuple(CostRule(1.75, 1.0, True, reach, least) for reach, least in REACHES)
 
@@ -358,9 +358,9 @@ def bounds(data: GainSamples, rule: CostRule) -> tuple[F64, F64]:
     high = np.where(is_gamma, np.minimum(of_few[1] + few_up, 1.0), of_t[1])
     # No bound is below that of such errors in fewer units.
     whole = (in_error == 0) | ((in_error < tried) & (x / event >= LEAST_COST * in_error))
-    held = np.flatnonzero((in_error < NO_LONGER_FEW) & (tried >= FEWEST_UNITS) & whole)
-    if len(held):
-        high[held] = np.maximum(high[held], _highest(data, forms, held, error[held]))
+    rows = np.flatnonzero((in_error < NO_LONGER_FEW) & (tried >= FEWEST_UNITS) & whole)
+    if len(rows):
+        high[rows] = np.maximum(high[rows], _highest(data, forms, rows, error[rows]))
     none = (row["positive"] < FEWEST_UNITS) | (row["undefined"] > MOST_UNDEFINED)
     return np.where(none, np.nan, low), np.where(none, np.nan, high)
 
@@ -386,14 +386,14 @@ def _unknown(row: dict[str, F64], few: Flags) -> F64:
     return np.asarray(np.maximum(1.0 - number / np.where(few, enough, ON_BOUND), 0.0))
 
 
-def _highest(data: GainSamples, forms: GainForms, held: I64, error: F64) -> F64:
+def _highest(data: GainSamples, forms: GainForms, rows: I64, error: F64) -> F64:
     """Return the upper bound of such errors in fewer units, for some data sets."""
-    row = {key: column[held] for key, column in data.rows.items()}
+    row = {key: column[rows] for key, column in data.rows.items()}
     tried = row["tried"].astype(np.int64)
     n_error = np.minimum(row["in_error"].astype(np.int64), tried)
-    df = np.full(len(held), data.df)
+    df = np.full(len(rows), data.df)
     path = ErrorPath.of((row["x"], error), n_error, (tried, df), NOMINAL)
-    own = forms.take(held)
+    own = forms.take(rows)
     x = path.errors * path.cost
     high = path._t_odds(x, 1.0)
     is_gamma = path.on_bound | (x**2 < MANY_COSTS * path.error**2)
@@ -419,7 +419,7 @@ class GainForms:
         """Return the mid-p gamma interval."""
         size = few_errors.event_size(x, error, (most, self.event * self.effect), unknown)
         least = np.zeros(size.shape)
-        if self.rule.known and self.name in ("dAP/miss", "dAP/fn"):
+        if self.rule.equal_misses and self.name in ("dAP/miss", "dAP/fn"):
             least = np.minimum(size, self.event)
         size = few_errors.widened(size, least, np.full(size.shape, self.ratio))
         further = few_errors.further_cost(self.event, self.effect, unknown)

@@ -53,8 +53,8 @@ def least_length(truths: Sequence[float]) -> float:
     number = np.linspace(0.0, EXPECTED[-1], STEPS + 1)
     # A truth that was reached with fewer errors is harder to tell, and counts once.
     truth: F64 = np.maximum.accumulate(np.interp(number, EXPECTED, truths))
-    held = 1.0 - np.minimum((1 - NOMINAL) * np.exp(number), 1.0)
-    return float(((held[1:] + held[:-1]) / 2 * np.diff(truth)).sum())
+    chance = 1.0 - np.minimum((1 - NOMINAL) * np.exp(number), 1.0)
+    return float(((chance[1:] + chance[:-1]) / 2 * np.diff(truth)).sum())
 
 
 def cells_with_least_widths(
