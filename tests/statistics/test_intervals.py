@@ -185,7 +185,7 @@ def test_an_unknown_method_is_answered_with_the_nearest_one() -> None:
         (Support(2), "too_few_units"),
         (Support(4), "too_few_units"),
         (Support(30, n_positive=4), "too_few_units"),
-        (Support(30, n_positive=0), "too_few_units"),
+        (Support(30, n_positive=0), "no_references"),
     ],
 )
 @pytest.mark.parametrize("method", ["bootse-t-logit", "percentile", "basic"])

@@ -81,9 +81,10 @@ def _tables(
         f"Measured on {today}: {effort.simulations} data sets a cell with {effort.replicates} "
         f"replicates each, {effort.extra} more for the true sampling interval, seed {effort.seed}. "
         f"Coverage lies within {_share(LOWEST)}-{_share(HIGHEST)} in {holding} of {len(cells)} "
-        f"cells ({holding / len(cells):.1%}); in {inside} ({inside / len(cells):.1%}) the mean "
-        f"width is also at most {WIDEST:g} true widths. {possible} cells could be inside at all: "
-        f"{inside} of them are ({inside / possible:.1%})."
+        f"cells ({_percent(holding / len(cells))}); in {inside} "
+        f"({_percent(inside / len(cells))}) the mean width is also at most {WIDEST:g} true widths. "
+        f"{possible} cells could be inside at all: {inside} of them are "
+        f"({_percent(inside / possible)})."
     )
     yield ""
     yield from _family_table(cells, earlier)
@@ -132,6 +133,10 @@ def _family_table(cells: Sequence[CoverageCell], earlier: Sequence[CoverageCell]
             n_holding = sum(cell.holds for cell in earlier if cell.family == family)
             line += f" {_share(was_low)}-{_share(was_high)} | {n_holding} | {was_inside} |"
         yield line
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _share(value: float) -> str:
