@@ -354,7 +354,7 @@ def test_a_slide_of_many_objects_takes_seconds(criterion: str, corners: Any) -> 
 def test_too_many_pairs_to_compare_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assign, "MOST_PAIRS", 1000)
     monkeypatch.setattr(assign, "MOST_COMPARED", 1000)
-    with pytest.raises(InputError, match="level with each other") as error:
+    with pytest.raises(InputError, match="that overlap along an axis") as error:
         match(slide(100, lambda share: share), MODEL, [View(criterion="point-in-box")])
     assert error.value.rule == "too-large"
 

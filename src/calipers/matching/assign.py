@@ -117,7 +117,7 @@ def candidate_pairs(
         parts.append((rows, columns, similarity))
         if is_crowded:
             in_image += np.bincount(predictions.image[columns], minlength=len(in_image))
-            _check_number(cohort, in_image, MOST_PAIRS, "near")
+            _check_number(cohort, in_image, MOST_PAIRS, "near each other")
     return assignment.PairList(*(np.concatenate(columns) for columns in zip(*parts)))
 
 
@@ -146,7 +146,7 @@ def _near_pairs(
         n_classes,
     )
     compared = np.bincount(predictions.image, sweep.counts, minlength=cohort.n_images)
-    _check_number(cohort, compared.astype(np.int64), MOST_COMPARED, "level with")
+    _check_number(cohort, compared.astype(np.int64), MOST_COMPARED, "that overlap along an axis")
     return sweep.blocks()
 
 
@@ -174,7 +174,7 @@ def _check_number(cohort: Cohort, in_image: I64, most: int, where: str) -> None:
     image = int(in_image.argmax())
     if in_image[image] > most:
         raise InputError(
-            f"at most {most:,} references and predictions {where} each other on an image, as pairs",
+            f"at most {most:,} pairs of a reference and a prediction {where} on an image",
             rule="too-large",
             location=f"image {cohort.images.ids[image]!r}",
             value=f"more than {most:,}",
