@@ -12,6 +12,7 @@ import pytest
 
 from calipers.errors import UsageError
 from calipers.show.figures import HeatMap
+from calipers.show.words import LONGEST_NAME
 from calipers.studies.anomaly import claims, study
 from calipers.studies.anomaly import claims as claims_controlled
 from calipers.studies.anomaly.archive import SEEN, VIEWS, AnomalyArchive, shipped_brains
@@ -152,6 +153,14 @@ def test_figures_and_tables_are_there(run: Run) -> None:
     assert isinstance(heat, HeatMap)
     assert heat.y.names == METRICS
     assert len(heat.x.names) >= 7
+
+
+def test_names_of_the_benchmark_are_not_cut(run: Run) -> None:
+    tables = {table.name: table for table in run.result.appendix}
+    for name in ("table-1", "table-1-ranked", "table-1-regions"):
+        names = [str(row[0]) for row in tables[name].rows]
+        assert len(set(names)) == len(names)
+        assert max(map(len, names)) <= LONGEST_NAME
 
 
 def test_closed_forms_agree_in_the_table(run: Run) -> None:

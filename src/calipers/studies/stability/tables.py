@@ -366,15 +366,16 @@ def _supervision(run: StabilityRun) -> Table | None:
         other = run.networks.rows.get((f"{setting}, {KNOWN}", operator))
         if other is None:
             continue
-        cells: list[Cell] = [setting, operator]
+        # One column of names: twelve of numbers leave no room for two.
+        cells: list[Cell] = [f"{setting}, {operator}"]
         for name in ("apj", "spearman", "auc", "dice"):
             before, after = getattr(network, name), getattr(other, name)
             cells += [_cell(before), _cell(after), _cell(after - before)]
         rows.append(tuple(cells))
     if not rows:
         return None
-    columns: list[str] = ["data set", "operator"]
-    kinds: list[Kind] = ["name", "text"]
+    columns: list[str] = ["data set, operator"]
+    kinds: list[Kind] = ["name"]
     for name in ("APJ", "Spearman", "AUC", "DICE"):
         columns += [name, f"{name}, known", f"{name} change"]
         kinds += ["value", "value", "signed"]
