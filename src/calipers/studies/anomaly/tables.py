@@ -61,16 +61,16 @@ def _scans(run: AnomalyRun) -> list[Table]:
 def _values(run: AnomalyRun) -> list[Table]:
     """Return table 1 in three parts, because sixteen metrics are too many for one."""
     tables = []
-    words = []
+    sizes = []
     for bench in run.benchmarks:
-        words.append(
+        sizes.append(
             f"{bench.name}: {bench.counts.test} volumes, {bench.slices} slices, "
             f"{bench.slices_seen} of them with an object"
         )
     note = (
-        f"{'; '.join(words)}. As volumes, with 95 % intervals over volumes; every slice as a "
-        f"sample; {SEEN_SHORT}: only slices that hold a part of one. Values by slices have no intervals, "
-        "because slices of one volume are not independent."
+        f"{'; '.join(sizes)}. As volumes, with 95 % intervals over volumes; every slice as a "
+        f"sample; {SEEN_SHORT}: only slices that hold a part of one. Values by slices have no "
+        "intervals, because slices of one volume are not independent."
     )
     for k, (family, metrics) in enumerate(FAMILIES.items()):
         rows: list[tuple[Cell, ...]] = []
@@ -80,8 +80,8 @@ def _values(run: AnomalyRun) -> list[Table]:
                     cells = [_value_cell(bench, view, name, metric) for metric in metrics]
                     # One column of names, because seven of intervals leave no room for three.
                     # A name of more than 40 characters would be cut.
-                    seen = SEEN_SHORT if view == SEEN else view
-                    rows.append((f"{bench.name}, {name}, {seen}", *cells))
+                    words = SEEN_SHORT if view == SEEN else view
+                    rows.append((f"{bench.name}, {name}, {words}", *cells))
         tables.append(
             Table(
                 ("setting, algorithm, seen as", *metrics),
