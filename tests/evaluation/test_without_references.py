@@ -81,3 +81,13 @@ def test_no_intervals_of_one_table_is_no_note_on_all(capsys):
     grouped = text[text.index("RoDeO by centre") :]
     assert grouped.splitlines()[4].split()[:2] == ["c0", "0.000"]
     assert "(" in grouped.splitlines()[4]
+
+
+def test_an_empty_entry_of_a_column_is_a_group_with_a_name(capsys):
+    references = [{**BOX, "patient": f"p{k}", "centre": ["", "C1"][k % 2]} for k in range(12)]
+    cohort = cal.Cohort.from_arrays(
+        references, [{**BOX, "scores": [0.5]}] * 12, classes=("nodule",)
+    )
+    print_evaluation(cal.evaluate(cohort, "coco", by=["centre"], ci=False))
+    grouped = capsys.readouterr().out.split("AP by centre")[1]
+    assert "(no name)" in grouped.split("mean of")[0]

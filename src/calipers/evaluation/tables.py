@@ -18,6 +18,7 @@ from calipers.results.comparison import ColumnAverage, ColumnSummary, GroupedRow
 from calipers.results.estimate import Estimate
 from calipers.show.table import Amount, Cell, Kind, Table, TableRow
 from calipers.show.words import (
+    NO_NAME,
     best_of,
     count_text,
     number_text,
@@ -206,7 +207,7 @@ def groups_table(
     every: list[Estimate] = []
     for k, (name, row) in enumerate(grouping.table(metric, label, evaluation.models).items()):
         numbers = _behind(row[0])
-        rows.append((name, *row, *numbers.values()))
+        rows.append((name or NO_NAME, *row, *numbers.values()))
         best |= _best(k, row, lower=lower)
         every += row
     summaries = [grouping.summary(metric, label, model) for model in evaluation.models]

@@ -385,6 +385,7 @@ LONGEST_DISPLAY = 200
 _APART: ContextVar[Mapping[str, str]] = ContextVar("_APART", default=MappingProxyType({}))
 KEPT = 120
 UNSEEN = "\ufffd"
+NO_NAME = "(no name)"
 
 # characters that are drawn as nothing
 INVISIBLE = {
@@ -505,7 +506,7 @@ def _display_name(name: str, look: str, *, several: bool) -> str:
     if len(name) > LONGEST_DISPLAY:
         return _shortened(name)
     if not name or not look:
-        return f"(no name, {_mark(name)})" if name else "(no name)"
+        return f"(no name, {_mark(name)})" if name else NO_NAME
     return f"{name} ({_mark(name)})" if several and name != look else name
 
 

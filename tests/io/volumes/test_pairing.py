@@ -249,6 +249,20 @@ def test_all_headers_are_checked_before_a_voxel_is_read(
     assert [problem.rule for problem in caught.value.problems] == ["shape-mismatch"] * 2
 
 
+def test_volumes_with_one_fault_are_one_kind_of_problem(tmp_path: Path) -> None:
+    names = [f"case{k}.npy" for k in range(8)]
+    refs = folder(tmp_path / "refs", names)
+    preds = folder(tmp_path / "preds", names, shape=(4, 5, 7))
+    with pytest.raises(InputProblems) as caught:
+        pair(refs, {"m": preds})
+    assert len(caught.value.problems) == 8
+    assert len({problem.expected for problem in caught.value.problems}) == 1
+    lines = caught.value.lines()
+    assert "  8 times: expected the shape of its reference [shape-mismatch]" in lines
+    assert sum("case" in line for line in lines) == 5
+    assert "    ... and 3 more" in lines
+
+
 def test_maps_of_other_shapes_are_resized_when_asked(tmp_path: Path) -> None:
     refs = folder(tmp_path / "refs", ["a.npy"], shape=(8, 10, 12))
     preds = folder(tmp_path / "preds", ["a.npy"], shape=(4, 5, 6))

@@ -342,11 +342,13 @@ def resize_labels(volume: Volume, shape: tuple[int, ...], how: str | None) -> Ar
 
 
 def _shapes_differ(reference: Volume, prediction: Volume) -> InputError:
+    # The reference stands with the value: volumes with the same fault are counted as one kind.
+    shapes = f"{shape_text(prediction.shape)} instead of {shape_text(reference.shape)}"
     return InputError(
-        f"the shape of {reference.file}, {shape_text(reference.shape)}",
+        "the shape of its reference",
         rule="shape-mismatch",
         file=prediction.file,
-        value=shape_text(prediction.shape),
+        value=f"{shapes} ({reference.file})",
         hint=_shape_hint(reference.shape, prediction.shape),
     )
 
@@ -385,10 +387,10 @@ def _check_affines(
         axis_codes(prediction_affine, prediction.dimensions),
     )
     raise InputError(
-        f"the place of {reference.file}, axes {codes[0]}",
+        f"the place of its reference, axes {codes[0]}",
         rule="affine",
         file=prediction.file,
-        value=f"axes {codes[1]}, corners up to {distance:.3g} mm apart",
+        value=f"axes {codes[1]}, corners up to {distance:.3g} mm apart ({reference.file})",
         hint=_affine_hint(reference_affine, prediction_affine, codes),
     )
 
@@ -421,9 +423,9 @@ def _check_spacings(reference: Volume, prediction: Volume) -> None:
     )
     if distance > TOLERANCE:
         raise InputError(
-            f"the extent of {reference.file}, spacing {_in_mm(np.array(reference_spacing))} mm",
+            f"the extent of its reference, spacing {_in_mm(np.array(reference_spacing))} mm",
             rule="spacing",
             file=prediction.file,
-            value=f"spacing {_in_mm(np.array(prediction_spacing))} mm",
+            value=f"spacing {_in_mm(np.array(prediction_spacing))} mm ({reference.file})",
             hint="save the prediction with the spacing of its image",
         )
