@@ -166,8 +166,10 @@ def _selected_images(images: ImageList | Images, where: str | None) -> Flags:
         )
     is_selected = np.array(texts) == value
     if not is_selected.any():
-        known = [text or "'' (nothing)" for text in sorted(set(texts))]
-        raise UsageError(f"where: no image has {column} = {value!r}; " + did_you_mean(value, known))
+        values = [text or "'' (nothing)" for text in sorted(set(texts))]
+        raise UsageError(
+            f"where: no image has {column} = {value!r}; " + did_you_mean(value, values)
+        )
     return np.asarray(is_selected)
 
 
