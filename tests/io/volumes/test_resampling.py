@@ -130,6 +130,7 @@ def test_maps_are_placed_only_if_that_is_said(tmp_path) -> None:
     with pytest.raises(InputError, match="--place nearest") as error:
         pair(refs, {"m": preds})
     assert error.value.rule == "shape-mismatch"
+    assert "--resize" not in error.value.hint  # the extents differ: it would be refused
     paired = pair(refs, {"m": preds}, place="nearest")
     assert np.array_equal(paired[0].load().maps["m"], scores)
     assert paired.reading["place"] == "nearest"

@@ -234,7 +234,13 @@ def with_place_hint(error: InputError, volume: Volume, grid: Volume) -> InputErr
     except InputError:
         return error
     hint = "if its affine is right, --place nearest (place=) puts it on that grid"
-    return error.with_hint(error.rule, f"{error.hint}; {hint}" if error.hint else hint)
+    assert volume.affine is not None
+    assert grid.affine is not None
+    # Resizing is for volumes of one extent, and would only be refused.
+    apart = corner_distance(grid.affine, volume.affine, grid.size, volume.size)
+    if error.hint and not ("--resize" in error.hint and apart > TOLERANCE):
+        hint = f"{error.hint}; {hint}"
+    return error.with_hint(error.rule, hint)
 
 
 def on_grid(array: Array, volume: Volume, grid: Volume, place: str) -> Array:
