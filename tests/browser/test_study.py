@@ -41,3 +41,19 @@ def test_everything_is_there_without_scripts(opened, study) -> None:
     page = opened(study, javascript=False)
     assert page.locator(".study-figure").count() == 12
     assert page.locator(".study-figure svg").first.is_visible()
+
+
+def test_no_table_of_the_tables_section_scrolls_sideways_on_a_desk(opened, study) -> None:
+    page = opened(study, width=1280, height=900)
+    wide = page.evaluate(
+        "[...document.querySelectorAll('#tables .wide')]"
+        ".filter((frame) => frame.scrollWidth > frame.clientWidth + 1)"
+        ".map((frame) => frame.getAttribute('aria-label'))"
+    )
+    assert wide == []
+
+
+def test_one_row_is_counted_in_the_singular(opened, study) -> None:
+    page = opened(study)
+    rules = page.locator("#table-rules").locator("xpath=../following-sibling::*[1]")
+    assert rules.locator("[role=status]").inner_text() == "1 row"
