@@ -14,7 +14,8 @@ more than 5 % of the replicates lie on a bound) no spread of replicates can be t
 form for few errors takes over. For a share it is Jeffreys' interval with an effective number of
 trials, ``n = x (1 - x) / s^2`` for the standard error s; for a rate Jeffreys' interval of a Poisson
 number with an effective number of events; for a sum of what errors cost the mid-p gamma interval of
-such sums, which stands for the t interval as long as errors are not many (`few_errors.MANY_COSTS`).
+such sums, which stands for the t interval as long as errors are not many (`few_errors.MANY_COSTS`);
+areas of rankings fall short of 1 by such a sum.
 On a bound s is 0, and n is what as many objects in as many units are worth if errors are
 alike in a unit to a degree of `ASSUMED_LIKENESS`; from there on n approaches what s says, because
 the first errors show little of how errors cluster (`_unknown_clustering`). What independent objects
