@@ -42,7 +42,9 @@ def _of_pixels(inside: np.ndarray, left: int = 0, top: int = 0) -> tuple[float, 
 
 
 def _labelme_box(shape: Any) -> tuple[float, ...]:
-    kind, points = shape.get("shape_type", "polygon"), shape["points"]
+    kind = shape.get("shape_type", "polygon")
+    # As numbers of one kind: whole numbers of JSON would be exact.
+    points = [list(map(_real, point)) for point in shape["points"]]
     box = _around(points)
     if kind == "circle":
         (x, y), (u, v) = points

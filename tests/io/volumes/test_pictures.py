@@ -106,6 +106,12 @@ def test_large_pictures_within_the_limit_are_read(tmp_path: Path) -> None:
     assert open_volume(tmp_path / "a.png").read()[-1, -1] == 7
 
 
+def test_a_page_of_tiff_beyond_the_limit_of_pillow_is_not_called_broken(tmp_path: Path) -> None:
+    array = np.zeros((13_500, 13_500), np.uint8)  # within our limit, above that of Pillow
+    write_volume(tmp_path / "a.tif", array)
+    assert refused(tmp_path / "a.tif").rule == "too-large"
+
+
 def test_every_changed_byte_of_a_png_file_is_found(tmp_path: Path) -> None:
     write_volume(tmp_path / "a.png", noise((5, 7), np.uint8))
     whole = (tmp_path / "a.png").read_bytes()

@@ -354,21 +354,39 @@ def _read(
     with open_regular(path, follow=True) as stream:
         image = _open(stream, format)
         if len(shape) == 2:
-            return _values(image, dtype, coding)
+            return _values(image, dtype, coding, str(path))
         volume = np.empty(shape, dtype)
         for page in range(shape[0]):
             image.seek(page)
-            values = _values(image, dtype, coding)
+            values = _values(image, dtype, coding, str(path))
             if values.shape != shape[1:]:
                 raise broken_file(str(path), f"page {page} of another size", "pages of one size")
             volume[page] = values
         return volume
 
 
-def _values(image: Any, dtype: np.dtype[Any], coding: Coding) -> Array:
+def _load(image: Any, file: str) -> None:
+    """Decode the pixels; of TIFF pages Pillow has a limit of its own, which is below ours."""
+    from PIL import Image
+
+    try:
+        image.load()
+    except Image.DecompressionBombError:
+        width, height = image.size
+        most = 2 * (Image.MAX_IMAGE_PIXELS or 0)
+        raise InputError(
+            f"at most {most:,} pixels in a page of TIFF",
+            rule="too-large",
+            file=file,
+            value=f"{width} x {height}",
+            hint="write the picture as PNG, or as a volume of another format",
+        ) from None
+
+
+def _values(image: Any, dtype: np.dtype[Any], coding: Coding, file: str) -> Array:
     # Read before `load`, which drops the tag of the orientation after it rotated.
     orientation = orientation_of(image)
-    image.load()
+    _load(image, file)
     if image.format == "TIFF":
         image = undo_rotation(image, orientation)
     if image.mode not in MODES and coding.role == "image":
