@@ -54,7 +54,7 @@ class InputError(CalipersError, ValueError):
     field
         The key or column.
     value
-        What came; shown shortened.
+        The value, shortened for display.
     rule
         Stable identifier of the broken rule, such as ``"non-finite"``.
     hint
@@ -80,7 +80,7 @@ class InputError(CalipersError, ValueError):
         super().__init__(self.describe())
 
     def describe(self) -> str:
-        """Return the message: place, expectation, what came, rule, hint."""
+        """Return the message: place, expectation, value, rule, hint."""
         value = f", got {self.value}" if self.value else ""
         hint = f"\n  hint: {self.hint}" if self.hint else ""
         return f"{self.place}: expected {self.expected}{value} [{self.rule}]{hint}"

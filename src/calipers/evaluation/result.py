@@ -406,7 +406,7 @@ class Evaluation(Document):
         missing: str | None = None,
         replicates: int | None = None,
     ) -> Ranking:
-        """Rank the models in one metric, and say how firmly the order stands.
+        """Rank the models in one metric, and say how stable the ranking is.
 
         Parameters
         ----------

@@ -180,11 +180,12 @@ def open_evaluation(
     Parameters
     ----------
     folder
-        What `Evaluation.save` or ``calipers evaluate -o`` wrote. The inputs of then are not needed.
+        What `Evaluation.save` or ``calipers evaluate -o`` wrote. The original inputs are not
+        needed.
     differences
         What happens if a value comes out with other bits, after an update of NumPy for instance:
-        ``"refuse"`` raises, ``"warn"`` gives a warning and returns the values of now; they carry
-        the warning with them.
+        ``"refuse"`` raises, ``"warn"`` gives a warning and returns the recomputed values, which
+        carry the warning with them.
     jobs
         Threads; the result does not depend on it.
     progress

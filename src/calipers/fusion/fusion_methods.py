@@ -85,7 +85,7 @@ def nms(
     Returns
     -------
     boxes, scores, labels
-        What stays, from the best score on.
+        What remains, best score first.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def soft_nms(
     Returns
     -------
     boxes, scores, labels
-        With the lowered scores, from the best on.
+        With the lowered scores, best first.
 
     Examples
     --------

@@ -88,16 +88,16 @@ def tune_fusion(
     recipe
         As in `fuse`. Its ``tune`` tables say what is searched; without any, sensible ranges are.
     protocol, metric
-        What is to become best: a metric of the protocol, by default the first of its headline.
+        What to maximise: a metric of the protocol, by default the first of its headline.
     folds
         How many parts of the units (patients, if known) are left out in turn for the nested
         estimate.
     rounds
-        How often every parameter is visited at most.
+        Maximum number of rounds over the parameters.
     seed
         Of the folds and of the intervals; replaces that of the protocol.
     journal
-        A file that keeps the values of the search; a search that was stopped goes on from there.
+        A file that keeps the values of the search; a search that was stopped continues from there.
     jobs
         Number of threads that try values of a parameter side by side; the result does not depend
         on it.

@@ -90,7 +90,7 @@ def read(
         LUNA16), parquet, or the files of an annotation tool: a YOLO, Pascal VOC or LabelMe folder,
         CVAT XML, Label Studio JSON; or a folder of label images or volumes.
     predictions
-        One file (or folder), several files (the model is named like the file), or
+        One file (or folder), several files (a model is named after its file), or
         ``{"model": file}``. A table with a column ``model`` may hold several models.
     groups
         A table with one row per image: a column ``image``, ``image_id``, ``id`` or ``file_name``,
@@ -103,7 +103,7 @@ def read(
         ``"torchvision"``, ``"ultralytics"``, ``"detectron2"`` and ``"grand-challenge"``
         (predictions only); or ``"nih"``, ``"lard"``, ``"lidc"``, ``"polypgen"``,
         ``"deeplesion"``, ``"node21"``, ``"voc"``, ``"cvat"`` and ``"labelme"`` (references only),
-        or a format of another installed package; None: judged from the first bytes.
+        or a format of another installed package; None: detected from the first bytes.
     box_format
         One of `calipers.data.objects.BOX_FORMATS`, or two of them: for references and for
         predictions. None: what the format or the column names say.
@@ -212,7 +212,7 @@ def sniff(path: Path | str) -> Sniffed:
     Raises
     ------
     InputError
-        The file is missing, empty, or of no format that is known.
+        The file is missing, empty, or in no known format.
     """
     return sniff_file(open_input(errors.path("path", path)))
 

@@ -85,7 +85,7 @@ def evaluate_maps(
     ----------
     samples
         One entry per sample: a pair ``(map, labels)``; a mapping with ``map`` (or ``maps``, a
-        mapping from model to map), ``labels``, and as one likes ``name``, ``spacing``, ``image``,
+        mapping from model to map), ``labels``, and optionally ``name``, ``spacing``, ``image``,
         ``patient``, ``centre`` or any other column; a `calipers.data.maps.Sample`; or what
         `calipers.read_maps` returns. Arrays are ``[z, ]y, x``. An iterator is read once and never
         held as a whole.
@@ -96,7 +96,7 @@ def evaluate_maps(
         connected components), ``nonzero`` (all but 0), ``instances`` (every value is an object), or
         the values that count, such as ``(1, 3)``.
     normalise
-        How maps come to scores in [0, 1]: ``none`` (others are an error), ``minmax``, ``sigmoid``,
+        How maps are normalised to [0, 1]: ``none`` (others are an error), ``minmax``, ``sigmoid``,
         ``odds``, ``clip``, ``uint8``, ``uint16``, ``percent`` or ``rank``. A mapping such as
         ``{"echo": "uint8"}`` names the models that need one.
     predictions

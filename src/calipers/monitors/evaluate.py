@@ -85,7 +85,7 @@ def evaluate_monitor(
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> MonitorEvaluation:
-    """Evaluate monitors: how well they alarm where the model fails, and where images are foreign.
+    """Evaluate monitors: do they alarm where the model fails, and out of distribution?
 
     Parameters
     ----------
@@ -104,11 +104,11 @@ def evaluate_monitor(
     higher_is_alarm
         Whether a high score means alarm; for all monitors, or by name.
     tuning
-        Images that thresholds are chosen on; nothing else is stated of them. Without it thresholds
+        Images that thresholds are chosen on; they are used for nothing else. Without it thresholds
         are chosen on a random half of the units, and numbers at a threshold are those of the other
         half; see ``halves``.
     threshold
-        A number (alarm from this score on), ``q95-safe``, ``best-f1``, ``youden``, None for no
+        A number (alarm at this score or above), ``q95-safe``, ``best-f1``, ``youden``, None for no
         threshold; for all monitors, or by name. A monitor has one threshold, chosen by the OMS
         labels where there are any: both paradigms judge the same alarms.
     hazard, reward, severity

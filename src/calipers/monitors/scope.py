@@ -321,7 +321,7 @@ def scope_scores(
     cohort
         With the model's predictions.
     iou
-        Threshold of the criterion from which on a prediction finds a reference.
+        Smallest value of the criterion at which a prediction finds a reference.
     model
         May be left out when the cohort has one.
     score
@@ -331,7 +331,7 @@ def scope_scores(
         Over which F1 is averaged: all ``declared`` ones, those ``present`` on the image as
         references or predictions, or ``micro``, the counts of all classes together.
     criterion, assignment
-        How places are compared, and who belongs to whom; always within a class.
+        How places are compared and assigned to each other; always within a class.
     score_cut
         Predictions with a lower score do not count.
     protocol

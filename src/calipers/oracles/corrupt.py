@@ -71,7 +71,7 @@ def corrupt(
 
     Notes
     -----
-    Ignored references are left out: an oracle says nothing about them. All scores are 1. Boxes may
+    Ignored references are left out: an oracle does not predict them. All scores are 1. Boxes may
     leave the image. A cohort without references gets a model without predictions, unless the
     corruption adds some.
 

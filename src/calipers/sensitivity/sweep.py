@@ -256,7 +256,7 @@ def sweep(
         are swept for all models of the cohort. If one choice is the strength of a corruption, the
         sweep is that of an oracle, which predicts the corrupted references.
     runs
-        Number of runs of an oracle, each with other random numbers.
+        Number of runs of an oracle, each with different random numbers.
     ci
         Compute confidence intervals of models; the band of an oracle is the spread of its runs.
     with_

@@ -91,7 +91,7 @@ def stability(
     allow_loss: float = ALLOWED_LOSS,
     progress: Progress | None = None,
 ) -> StabilityResult:
-    """Measure how far models that were trained alike mark the same places.
+    """Measure how well models that were trained alike mark the same places.
 
     Parameters
     ----------
