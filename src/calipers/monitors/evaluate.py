@@ -85,7 +85,7 @@ def evaluate_monitor(
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> MonitorEvaluation:
-    """Evaluate monitors: do they alarm where the model fails, and out of distribution?
+    """Evaluate how well monitors alarm where the model fails, and out of distribution.
 
     Parameters
     ----------
