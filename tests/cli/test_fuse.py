@@ -121,7 +121,7 @@ def test_a_recipe_file_is_obeyed(calipers: Any, folder: Path, tmp_path: Path) ->
         (["--name", "m0"], "a member is called 'm0'"),
         (["--metrics", "AP50"], "--metrics is for --evaluate"),
         (["--seed", "0"], "--seed is for --evaluate"),
-        (["--evaluate", "--metrics", "AP55"], "did you mean 'AP75'"),
+        (["--evaluate", "--metrics", "AP7"], "did you mean 'AP75'"),
         (["--to", "cococo"], "did you mean 'coco'"),
     ],
 )

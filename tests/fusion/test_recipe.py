@@ -271,7 +271,7 @@ def test_names_that_do_not_exist_get_the_nearest_one(tmp_path: Path) -> None:
         cal.fuse(demo, name="mislabels")
     with pytest.raises(cal.UsageError, match="each member once"):
         cal.fuse(demo, members=["mislabels", "mislabels"])
-    with pytest.raises(cal.UsageError, match="no model; did you mean 'mislabels'"):
+    with pytest.raises(cal.UsageError, match="not a model; did you mean 'mislabels'"):
         cal.fuse(demo, recipe('[weights]\nmislabel = 2\n[[step]]\nkind = "nms"\npool = true'))
     with pytest.raises(cal.InputError, match="a recipe"):
         cal.fuse(demo, tmp_path / "missing.toml")

@@ -61,7 +61,7 @@ BAD: dict[str, tuple[Any, str, str]] = {
         "model",
     ),
     "a volume": ((SCORES[None], LABELS[None]), "volume-shape", "2 axes"),
-    "the same name": ({**GOOD, "name": "0"}, "dup-image", "differ"),
+    "the same name": ({**GOOD, "name": "0"}, "dup-image", "expected unique names"),
     "spacing of a volume": ({**GOOD, "spacing": (1, 1, 1)}, "spacing", "2 positive numbers"),
     "spacing of 0": ({**GOOD, "spacing": (1, 0)}, "spacing", "2 positive numbers"),
     "spacing without end": ({**GOOD, "spacing": (1, np.inf)}, "spacing", "2 positive numbers"),
