@@ -78,7 +78,7 @@ def timed(work: Callable[[], Any], repeats: int = REPEATS) -> tuple[float, Any]:
 def measure(kind: str) -> Measured:
     """Measure all stages on a workload."""
     import calipers as cal
-    from calipers.engine.encode import decoded, encoded
+    from calipers.engine.encoding import decoded, encoded
     from calipers.evaluation.collect import BLOCK, jobs_of, spans
     from calipers.evaluation.protocol import Protocol
     from calipers.statistics.estimates import Certainty, estimates

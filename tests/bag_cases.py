@@ -21,7 +21,7 @@ def values(seed: int = 0, shape: tuple[int, ...] = SHAPE) -> np.ndarray:
 
 def folders(place: Path, maps: np.ndarray, suffix: str = ".npy") -> list[Path]:
     """Write a folder per model with a file per bag."""
-    from calipers.io.volumes.values import write_volume
+    from calipers.io.write_volume import write_volume
 
     for model, own in zip(MODELS, maps):
         (place / model).mkdir(parents=True)

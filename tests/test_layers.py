@@ -33,7 +33,7 @@ LAYERS = (
     ("maps", "pictures", "sensitivity", "fusion"),
     ("monitors", "stability"),
     ("report",),
-    ("training", "explorer", "compat", "validation"),
+    ("training", "validation"),
     ("studies",),
     ("cli",),
     ("__main__",),
@@ -119,6 +119,16 @@ def _allowed(statement: Import) -> bool:
 def test_every_module_has_a_layer() -> None:
     unlisted = [name for name in _parts() if name not in LEVEL]
     assert not unlisted, f"put {unlisted} into LAYERS of this test, above everything they import"
+
+
+def test_every_layer_exists_and_is_in_the_drawing() -> None:
+    assert not sorted(set(LEVEL) - set(_parts())), "no such package: take it out of LAYERS"
+    page = (SOURCE.parent.parent / "docs" / "explanation" / "architecture.md").read_text("utf-8")
+    drawing = re.search(r"```text\n top (.*?) bottom (.*?)```", page, re.DOTALL)
+    assert drawing is not None
+    rows = [line.split() for line in "".join(drawing.groups()).splitlines() if line.strip()]
+    drawn = [set(names) for names in reversed(rows)]
+    assert drawn == [set(names) for names in LAYERS if names != ("__main__",)]
 
 
 @pytest.mark.parametrize("part", _parts())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers.agreement.certainty import Resampling
+from calipers.agreement.estimates import Resampling
 from calipers.agreement.raters import Panel, coefficients, partial_agreement, rater_agreement
 from calipers.statistics.weights import Units
 from reference import raters as plain

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 from map_cases import values_of
 
 Calls = Callable[..., Any]

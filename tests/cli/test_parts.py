@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calipers.engine.encode import encoded
+from calipers.engine.encoding import encoded
 from calipers.engine.store import BLOCK_NAME
 
 N_SAMPLES = 9

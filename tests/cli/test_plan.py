@@ -56,7 +56,7 @@ def test_the_plan_of_a_verb(
     calipers: Callable[..., Any], files: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     monkeypatch.chdir(files)
-    monkeypatch.setattr("calipers.evaluation.image_cost.TRIALS", (100, 101))
+    monkeypatch.setattr("calipers.evaluation.plan.TRIALS", (100, 101))
     before = sorted(files.rglob("*"))
     said = calipers(*VERBS[verb], "--plan", "--json", "--jobs", 2)
     assert said.code == 0, said.err

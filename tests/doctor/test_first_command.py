@@ -21,7 +21,7 @@ import list_cases as lists
 from annotation_cases import CVAT, LABELME, RECTANGLE, VOC, labelme, picture, put, region, task
 from calipers import registry
 from calipers.cli.main import run
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 from fuzz.dumps import lidc as lidc_database
 
 Names = tuple[str, ...]  # references, predictions, options that the doctor has to get

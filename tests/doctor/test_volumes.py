@@ -15,8 +15,8 @@ from calipers.cli.main import run
 from calipers.doctor import volume_folders
 from calipers.doctor.remedies import Inputs
 from calipers.doctor.volume_folders import VolumeCheckup, are_volumes, check_volumes
-from calipers.io.volumes.values import write_volume
 from calipers.io.volumes.volume import Volume
+from calipers.io.write_volume import write_volume
 
 SHAPE = (6, 20, 24)
 AFFINE = np.diag([-0.7, -0.7, 2.5, 1.0])

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 import calipers as cal
+from calipers.engine.ordered_map import WorkerDied, in_order, smallest_fatal
 from calipers.engine.processes import Processes
 from calipers.engine.signals import patient_interrupts
-from calipers.engine.work import WorkerDied, in_order, smallest_fatal
 from calipers.errors import InputError
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from calipers.data.masks import Masks
-from calipers.engine.encode import decoded, encoded
+from calipers.engine.encoding import decoded, encoded
+from calipers.engine.ordered_map import Part, in_order
 from calipers.engine.store import BLOCK_NAME, PLAN, RunPlan, Store, merged, opened
-from calipers.engine.work import Part, in_order
 from calipers.errors import InputError, UsageError
 from calipers.maps.examine import SampleHistogram
 

@@ -11,7 +11,7 @@ import pytest
 import calipers as cal
 from calipers.errors import InputError, UsageError
 from calipers.evaluation.protocol import Protocol, presets
-from calipers.evaluation.schema import NO_LIMIT
+from calipers.evaluation.protocol_schema import NO_LIMIT
 
 HEAD = 'schema = "calipers.protocol/1"\nname = "mine"\nsource = "me"\n'
 AP = '[[metric]]\nname = "AP"\nkind = "average-precision"\n'

@@ -26,7 +26,7 @@ import numpy as np
 import calipers as cal
 from bag_cases import values
 from calipers.errors import CalipersError
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 from fuzz.mutate import Random
 from fuzz.targets import BOXES, PROTOCOL, REQUIREMENTS, SCORES, SLOWEST, Failure, Target
 from map_cases import random_samples

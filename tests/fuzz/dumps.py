@@ -14,7 +14,7 @@ import numpy as np
 
 import calipers as cal
 from annotation_cases import picture, put
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 from fuzz import mutate, peers, tool_peers
 from fuzz.annotations import is_lenient, of_json_text, of_words
 from fuzz.lists import put_beside

@@ -27,7 +27,7 @@ from calipers.data.masks import Masks
 from calipers.errors import CalipersError
 from calipers.evaluation.protocol import Protocol
 from calipers.io.volumes.open import open_volume
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 from calipers.results.requirements import Requirements
 from calipers.sensitivity.multiverse import load_grid
 from fuzz import mutate, peers, tool_peers
@@ -411,8 +411,8 @@ def saved_folder(folder: Path) -> Iterator[Target]:
 
 def blocks(folder: Path) -> Iterator[Target]:
     """The plan and the items of a folder of finished blocks; what passes has the same items."""
+    from calipers.engine.ordered_map import Part
     from calipers.engine.store import ITEMS, PLAN, RunPlan, merged, opened
-    from calipers.engine.work import Part
 
     place = folder / "blocks"
     plan = RunPlan("maps", {"alpha": 0.5, "files": ["a", "b"]}, ["x", "y", "z"], 2, ("calipers",))

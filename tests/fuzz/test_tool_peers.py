@@ -15,7 +15,7 @@ from PIL import Image
 import calipers as cal
 from annotation_cases import LABELME, RECTANGLE, labelme, labelme_shape, picture, put, region, task
 from calipers.errors import InputError
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 from fuzz import tool_peers
 from fuzz.annotations import EXPORT, MASK
 from fuzz.dumps import BOXES, INSTANCES, POLYPGEN, labels, lidc

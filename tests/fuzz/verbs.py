@@ -20,7 +20,7 @@ import numpy as np
 import calipers as cal
 from bag_cases import folders, values
 from calipers.cli.main import run
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 from fuzz.mutate import Random
 from fuzz.targets import PROTOCOL, REQUIREMENTS, Target
 

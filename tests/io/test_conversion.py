@@ -13,8 +13,8 @@ import calipers as cal
 from annotation_cases import picture, put
 from calipers.data.cohort import Cohort
 from calipers.errors import UsageError
-from calipers.io.volumes.values import write_volume
 from calipers.io.write import write
+from calipers.io.write_volume import write_volume
 
 # The same two boxes on a picture of 100 x 80, and a picture without any, in every format.
 BOXES = [[10.0, 20.0, 30.0, 40.0], [50.0, 8.0, 62.0, 24.0]]

@@ -7,7 +7,7 @@ import pytest
 
 import calipers as cal
 from calipers.errors import InputError, UsageError
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 
 
 def two_touching() -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from calipers.data.maps import Sample
-from calipers.engine.aside import Leniency
+from calipers.engine.leniency import Leniency
 from calipers.maps.entries import given_samples
 from calipers.maps.evaluate import SampleTask, SampleWorkers
 from calipers.maps.examine import ExactScores, MapPlan, examine

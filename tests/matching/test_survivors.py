@@ -19,9 +19,9 @@ import pytest
 
 import calipers as cal
 from calipers.cli.main import run
-from calipers.engine.aside import Leniency
+from calipers.engine.leniency import Leniency
+from calipers.engine.ordered_map import Part, WorkerDied
 from calipers.engine.store import merged, opened
-from calipers.engine.work import Part, WorkerDied
 from calipers.evaluation import collect
 from calipers.matching.survivors import on_survivors
 from random_cohorts import random_cohort

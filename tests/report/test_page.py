@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.evaluation.schema import NO_LIMIT
+from calipers.evaluation.protocol_schema import NO_LIMIT
 from calipers.report.page import page as page_of
 from calipers.show.words import LONGEST_DISPLAY, _shortened, short_name
 from evaluated import evaluated_demo, shown

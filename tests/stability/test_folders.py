@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bag_cases import IDS, MODELS, folders, refused, same, values
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 from calipers.stability.read import read_bags
 
 

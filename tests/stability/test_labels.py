@@ -9,7 +9,7 @@ import pytest
 
 from bag_cases import IDS, folders, refused, values
 from calipers.errors import InputError
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 from calipers.stability.read import read_bags
 
 

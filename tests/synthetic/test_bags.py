@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from calipers.errors import UsageError
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 from calipers.stability.read import read_bags
 from calipers.synthetic.bags import CELL, FAMILIES, demo_bags, write_bags
 

@@ -11,7 +11,7 @@ import pytest
 from calipers.cli.main import run
 from calipers.errors import InputError, UsageError
 from calipers.io.volumes.open import open_volume
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 from calipers.synthetic.anomalies import KINDS, normal_images, strange_images, write_anomalies
 from calipers.training.datasets.frames import Frames
 from calipers.training.training_plan import TrainingPlan, plans

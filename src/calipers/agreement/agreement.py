@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from calipers.agreement.certainty import Resampling
 from calipers.agreement.decisions import (
     BOUNDS,
     BY_RATER,
@@ -30,6 +29,7 @@ from calipers.agreement.decisions import (
     measure,
     threshold_rows,
 )
+from calipers.agreement.estimates import Resampling
 from calipers.agreement.raters import Panel, rater_agreement
 from calipers.agreement.read import RatingChoices, Ratings, Scale, read_ratings
 from calipers.arguments import names_arguments

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.agreement.certainty import (
+from calipers.agreement.estimates import (
     RatingCounts,
     Resampling,
     count_groups_with,

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calipers.agreement.certainty import Resampling, rating_estimates
+from calipers.agreement.estimates import Resampling, rating_estimates
 from calipers.agreement.read import Scale
 from calipers.arguments import names_arguments
 from calipers.arrays import F64, I64, host_array

@@ -2,9 +2,10 @@
 """The verb `agreement`: which localization criteria accept what clinicians call useful?
 
 `calipers agreement [REFS PREDS] RATINGS` reads a table of ratings. With references and predictions
-it computes the criteria of the rated predictions (`calipers.agreement.rated`), otherwise they are
-columns of the table. It compares ratings with criteria at thresholds and raters with each other
-(`calipers.agreement`), prints tables and sentences, and writes JSON or CSV with ``-o``.
+it computes the criteria of the rated predictions (`calipers.agreement.rated_predictions`),
+otherwise they are columns of the table. It compares ratings with criteria at thresholds and raters
+with each other (`calipers.agreement`), prints tables and sentences, and writes JSON or CSV with
+``-o``.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def agreement(files: tuple[str, ...], **options: Any) -> None:
 
 def _rated(files: tuple[str, ...], criteria: list[str] | None, options: dict[str, Any]) -> Any:
     """Return the ratings with the criteria of every rated prediction."""
-    from calipers.agreement.rated import rated_predictions
+    from calipers.agreement.rated_predictions import rated_predictions
     from calipers.io.read import read
 
     references, predictions, ratings = files

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from calipers.data.cohort import Cohort
     from calipers.engine.cost import RunCost
+    from calipers.engine.ordered_map import Part
     from calipers.engine.store import RunPlan, Store
-    from calipers.engine.work import Part
 
 Result = TypeVar("Result")
 BLOCKS = ".blocks"  # added to the name of a result folder
@@ -102,7 +102,7 @@ def chosen_part(options: Mapping[str, Any]) -> Part | None:
     """Return the part that --part names."""
     if options["part"] is None:
         return None
-    from calipers.engine.work import Part
+    from calipers.engine.ordered_map import Part
 
     if options["output"] is None:
         raise UsageError(
@@ -150,7 +150,7 @@ def without_deadly_images(
     """Return the result of work on a cohort; with --lenient images that end their worker are left
     out, and the user is told, also with --quiet and --json: the result does not say it.
     """
-    from calipers.engine.aside import Leniency
+    from calipers.engine.leniency import Leniency
     from calipers.matching.survivors import on_survivors
 
     leniency = Leniency(not options["strict"], options["allow_loss"])

@@ -137,7 +137,7 @@ def run_evaluate(
     from calipers.evaluation.collect import collect_part, collection_plan, spans
     from calipers.evaluation.evaluate import evaluate as run
     from calipers.evaluation.groups import check_columns
-    from calipers.evaluation.image_cost import evaluation_cost
+    from calipers.evaluation.plan import evaluation_cost
     from calipers.io.read import read
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)

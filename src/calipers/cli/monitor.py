@@ -245,7 +245,7 @@ def _print_plan(
 ) -> None:
     """Print what the run would take: a few pictures are decoded, and the first images evaluated."""
     from calipers.engine.cost import Stopwatch
-    from calipers.evaluation.image_cost import image_cost
+    from calipers.evaluation.plan import image_cost
 
     seconds = 0.0
 

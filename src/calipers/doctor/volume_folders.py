@@ -39,7 +39,7 @@ from calipers.doctor.turned_volumes import turned
 from calipers.doctor.volume_grids import grids
 from calipers.errors import CalipersError, InputError
 from calipers.io.read import PathName, sniff
-from calipers.io.volumes.datasets import label_folders
+from calipers.io.volumes.dataset_json import label_folders
 from calipers.io.volumes.labels import LabelVolumesReader
 from calipers.io.volumes.open import open_volume
 from calipers.io.volumes.pairing import list_samples, pair, proposed_patterns

@@ -13,7 +13,7 @@ from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
-from calipers.engine.work import WorkerDied
+from calipers.engine.ordered_map import WorkerDied
 from calipers.errors import InputError, UsageError
 
 INSTALL = 'Dask is needed for --engine dask: pip install "calipers[dask]"'

@@ -31,7 +31,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
 
-from calipers.engine.work import WorkerDied
+from calipers.engine.ordered_map import WorkerDied
 from calipers.errors import CalipersError
 
 TRIES = 2  # in the company of others; after that a call runs alone

@@ -32,8 +32,8 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from calipers.arguments import BLAMED
-from calipers.engine.encode import decoded, encoded
-from calipers.engine.work import Part
+from calipers.engine.encoding import decoded, encoded
+from calipers.engine.ordered_map import Part
 from calipers.errors import CalipersError, InputError
 from calipers.results.files import (
     canonical,

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions, References
-from calipers.engine.aside import STRICT, Leniency, SetAside
+from calipers.engine.leniency import STRICT, Leniency, SetAside
+from calipers.engine.ordered_map import WorkerDied, in_order, smallest_fatal
 from calipers.engine.store import RunPlan
-from calipers.engine.work import WorkerDied, in_order, smallest_fatal
 from calipers.errors import InputError, UsageError
 from calipers.evaluation.protocol import Protocol
 from calipers.matching.assign import MatchRecipe

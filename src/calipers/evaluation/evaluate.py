@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from calipers.arguments import names_arguments, names_fields
 from calipers.data.cohort import Cohort
-from calipers.engine.aside import ALLOWED_LOSS, Leniency
-from calipers.engine.work import threads_here
+from calipers.engine.leniency import ALLOWED_LOSS, Leniency
+from calipers.engine.ordered_map import threads_here
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.collect import (
     Progress,

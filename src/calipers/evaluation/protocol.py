@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from calipers import registry
 from calipers.arguments import names_arguments, names_fields
 from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.evaluation.schema import (
+from calipers.evaluation.protocol_schema import (
     GRAMMAR,
     NAME,
     NO_LIMIT,

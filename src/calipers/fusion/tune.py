@@ -32,7 +32,7 @@ from calipers.arrays import I64, Flags
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions
 from calipers.engine.cost import RunCost, Stopwatch, peak_bytes
-from calipers.engine.work import in_order
+from calipers.engine.ordered_map import in_order
 from calipers.errors import InputError, UsageError, whole
 from calipers.evaluation.collect import collect, jobs_of, units_for, with_areas
 from calipers.evaluation.compare import chosen_metrics

@@ -29,8 +29,8 @@ from calipers.io.tables.columns import OBJECTS, SIZES, declare, find_columns
 from calipers.io.tables.table import FileTable, open_table, strict_numbers, texts
 from calipers.io.volumes.open import open_volume, stem_of
 from calipers.io.volumes.pictures import PALETTE, picture_size
-from calipers.io.volumes.values import SUFFIXES
 from calipers.io.volumes.volume import Limits, Volume
+from calipers.io.write_volume import SUFFIXES
 
 # No JPEG: it is lossy, so its maps would have values that no model gave.
 FORMATS = ("npy", "npz", "png", "tiff", "nifti")

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from calipers.arrays import Array, host_array
 from calipers.data.cohort import TUNING, FileIntake, Intake, Quarantined
 from calipers.data.maps import Sample
-from calipers.engine.aside import SetAside, counts_of
+from calipers.engine.leniency import SetAside, counts_of
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.volumes.object_scores import PredictedLabels
 from calipers.io.volumes.values import as_labels, as_map, check_normalisation, normalisations

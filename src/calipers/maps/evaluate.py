@@ -26,7 +26,7 @@ from calipers.arguments import names_arguments
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort, Images
 from calipers.data.maps import Histograms, Sample
-from calipers.engine.aside import ALLOWED_LOSS, Leniency, SetAside
+from calipers.engine.leniency import ALLOWED_LOSS, Leniency, SetAside
 from calipers.errors import InputError, UsageError
 from calipers.evaluation.collect import Progress
 from calipers.evaluation.evaluate import evaluate

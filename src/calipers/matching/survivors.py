@@ -21,8 +21,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from calipers.data.cohort import Cohort, FileIntake, Quarantined
-from calipers.engine.aside import Leniency, SetAside, aside_note
-from calipers.engine.work import WorkerDied
+from calipers.engine.leniency import Leniency, SetAside, aside_note
+from calipers.engine.ordered_map import WorkerDied
 from calipers.errors import InputError
 
 Evidence = TypeVar("Evidence")

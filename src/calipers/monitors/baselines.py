@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from calipers.arrays import F64, I64, Array
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Objects, Predictions
-from calipers.engine.work import WorkerDied, in_order
+from calipers.engine.ordered_map import WorkerDied, in_order
 from calipers.errors import InputError, UsageError, did_you_mean, one_of, real, shown, whole
 from calipers.io.source import list_files
 from calipers.matching.survivors import deadly_image

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from calipers.arrays import F64, Flags
-from calipers.engine.work import in_order
+from calipers.engine.ordered_map import in_order
 from calipers.monitors.estimates import FLIPPED, Stakes, decided_families
 from calipers.monitors.labels import Labelling, Monitors, Rule, Split, random_half, thresholds_of
 from calipers.results.estimate import number

@@ -39,7 +39,7 @@ from calipers.errors import (
 )
 from calipers.evaluation.collect import Progress, collect
 from calipers.evaluation.protocol import Protocol
-from calipers.evaluation.schema import NO_LIMIT
+from calipers.evaluation.protocol_schema import NO_LIMIT
 from calipers.io.tables.arrow import arrow_column
 from calipers.io.tables.table import delimited
 from calipers.kernels.assignment import HIT, IGNORED

@@ -18,8 +18,8 @@ from itertools import chain
 
 from calipers.evaluation.figures import BAND_METHOD, BAND_REPLICATES, has_intervals, hit_rule
 from calipers.evaluation.figures_maps import measures
+from calipers.evaluation.protocol_schema import NO_LIMIT
 from calipers.evaluation.result import Evaluation
-from calipers.evaluation.schema import NO_LIMIT
 from calipers.evaluation.tables import intervals_table
 from calipers.metrics.maps import MapSettings
 from calipers.report.context import Context

@@ -35,11 +35,11 @@ from calipers.arguments import names_arguments
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.engine.cost import RunCost, Stopwatch
-from calipers.engine.work import threads_here
+from calipers.engine.ordered_map import threads_here
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.collect import spans
 from calipers.evaluation.evaluate import evaluate
-from calipers.evaluation.image_cost import cohort_cost
+from calipers.evaluation.plan import cohort_cost
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
 from calipers.kernels.resampling import check_seed

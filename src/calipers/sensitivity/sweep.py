@@ -30,11 +30,11 @@ from calipers.arguments import names_arguments
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.engine.cost import RunCost, Stopwatch
-from calipers.engine.work import WorkerDied, in_order
+from calipers.engine.ordered_map import WorkerDied, in_order
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.collect import spans
 from calipers.evaluation.evaluate import evaluate
-from calipers.evaluation.image_cost import cohort_cost
+from calipers.evaluation.plan import cohort_cost
 from calipers.evaluation.protocol import Protocol
 from calipers.kernels.resampling import check_seed
 from calipers.metrics.base import MetricPlan

@@ -20,10 +20,10 @@ import numpy as np
 from calipers.arguments import names_arguments
 from calipers.arrays import F64, Flags
 from calipers.data.bags import ArrayBags, Bags, SomeBags
-from calipers.engine.aside import ALLOWED_LOSS, Leniency, aside_note
 from calipers.engine.cost import RunCost, Stopwatch, peak_bytes
+from calipers.engine.leniency import ALLOWED_LOSS, Leniency, aside_note
+from calipers.engine.ordered_map import threads_here
 from calipers.engine.store import RunPlan
-from calipers.engine.work import threads_here
 from calipers.errors import InputError, UsageError, flag, one_of, real, several, shown
 from calipers.kernels.resampling import check_seed
 from calipers.results.document import Document

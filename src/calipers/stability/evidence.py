@@ -7,8 +7,8 @@ these numbers (`pair_scores`), so that other thresholds, other conventions, leav
 resampling bags never read a map again. `calipers.stability.analyse.stability` makes a
 `StabilityPlan`, the settings of an analysis and the bags it uses, and calls `gather`.
 
-The work on a bag is an item of `calipers.engine.work`: it runs on threads, on processes or on a
-cluster, goes on after an interruption, and can be done in parts.
+The work on a bag is an item of `calipers.engine.ordered_map`: it runs on threads, on processes or
+on a cluster, goes on after an interruption, and can be done in parts.
 
 `calipers.stability.bag_scores` says how the instances of a bag are pooled into its score.
 """
@@ -24,7 +24,7 @@ import numpy as np
 
 from calipers.arrays import F64, I64, Flags, joined_columns
 from calipers.data.bags import Bag, Bags, check_bag
-from calipers.engine.aside import STRICT, Leniency, SetAside
+from calipers.engine.leniency import STRICT, Leniency, SetAside
 from calipers.errors import UsageError, did_you_mean, one_of, whole
 from calipers.kernels import agreement, ranks
 from calipers.kernels.agreement import SCORES

@@ -24,7 +24,7 @@ from calipers import registry
 from calipers.arrays import F64, I64, Flags, joined, joined_columns
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions, References
-from calipers.engine.work import in_order
+from calipers.engine.ordered_map import in_order
 from calipers.errors import UsageError
 from calipers.kernels import assignment, boxes, ragged, route
 from calipers.kernels.ranks import pair_index

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import F64
-from calipers.engine.work import in_order
+from calipers.engine.ordered_map import in_order
 from calipers.errors import UsageError
 from calipers.metrics.base import Facts, Metric, OwnTrials
 from calipers.results.estimate import Estimate, PopulatedMean

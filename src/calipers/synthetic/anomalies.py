@@ -28,7 +28,7 @@ from numpy.random import Generator
 from calipers.arrays import F32, U8
 from calipers.errors import UsageError
 from calipers.io.tables.table import delimited
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 from calipers.results.files import write_atomically
 from calipers.synthetic.demo import stream
 from calipers.synthetic.volumes import draw_volume, torso

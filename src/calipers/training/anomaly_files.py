@@ -30,7 +30,7 @@ from calipers.io.source import list_files
 from calipers.io.tables.columns import find_columns
 from calipers.io.tables.table import YES_NO, delimited, open_table, texts
 from calipers.io.volumes.open import extensions, open_volume, stem_of
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 from calipers.results.files import write_atomically
 from calipers.training.datasets.canvases import Canvases
 from calipers.training.datasets.frames import Frames, prepare

@@ -12,8 +12,8 @@ import calipers as cal
 from calipers.errors import InputError, UsageError
 from calipers.io.volumes.open import open_volume
 from calipers.io.volumes.samples import check_pair, resize_map
-from calipers.io.volumes.values import write_volume
 from calipers.io.volumes.volume import Volume, axis_codes, corner_distance, spacing_of
+from calipers.io.write_volume import write_volume
 from volume_cases import OBLIQUE
 
 PLAIN = np.diag([1.0, 1.0, 2.0, 1.0])

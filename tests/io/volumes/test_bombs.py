@@ -158,7 +158,7 @@ def test_the_measurement_sees_memory(attempts: dict[str, tuple[str, float, float
 
 def test_an_empty_volume_is_no_bomb(tmp_path: Path) -> None:
     from calipers.io.volumes.open import open_volume
-    from calipers.io.volumes.values import write_volume
+    from calipers.io.write_volume import write_volume
 
     write_volume(tmp_path / "a.nii.gz", np.zeros((200, 256, 256), np.uint8))
     assert (tmp_path / "a.nii.gz").stat().st_size * 200 < 200 * 256 * 256

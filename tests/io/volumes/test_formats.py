@@ -11,7 +11,7 @@ import pytest
 
 from calipers.errors import UsageError
 from calipers.io.volumes.open import open_volume
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 from volume_cases import OBLIQUE, labels, noise
 
 PLANE, SPACE = (5, 7), (3, 5, 7)

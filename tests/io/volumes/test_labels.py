@@ -10,7 +10,7 @@ import pytest
 import calipers as cal
 from calipers.data.masks import Masks
 from calipers.errors import InputError, UsageError
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 from volume_cases import noise
 
 SPACING = (0.5, 0.5, 2.0)

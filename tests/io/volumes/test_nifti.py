@@ -13,7 +13,7 @@ import pytest
 
 from calipers.errors import UsageError
 from calipers.io.volumes.open import open_volume
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 from volume_cases import OBLIQUE, labels, noise, refused
 
 nibabel = pytest.importorskip("nibabel")

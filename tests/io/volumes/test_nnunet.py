@@ -12,7 +12,7 @@ from annotation_cases import put
 from calipers.errors import InputError
 from calipers.io.read import sniff
 from calipers.io.volumes.pairing import list_samples
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 
 NAMES = '{"channel_names": {"0": "CT"}, "labels": {"background": 0, "kidney": 1, "tumour": 2}}'
 

@@ -15,8 +15,8 @@ import pytest
 
 from calipers.errors import InputError, InputProblems, UsageError
 from calipers.io.volumes.pairing import pair
-from calipers.io.volumes.values import write_volume
 from calipers.io.volumes.volume import Volume
+from calipers.io.write_volume import write_volume
 from volume_cases import OBLIQUE, labels, noise
 
 

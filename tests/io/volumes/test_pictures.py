@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from calipers.io.volumes.open import open_volume
-from calipers.io.volumes.values import write_volume
+from calipers.io.write_volume import write_volume
 from volume_cases import labels, noise, png_chunk, refused
 
 

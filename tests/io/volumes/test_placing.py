@@ -13,8 +13,9 @@ from calipers.errors import InputError, UsageError
 from calipers.io.volumes.open import open_volume
 from calipers.io.volumes.pairing import pair
 from calipers.io.volumes.placing import common_grid, placed
-from calipers.io.volumes.values import as_map, write_volume
+from calipers.io.volumes.values import as_map
 from calipers.io.volumes.volume import DEFAULT, Volume
+from calipers.io.write_volume import write_volume
 from volume_cases import OBLIQUE, noise, refused
 
 

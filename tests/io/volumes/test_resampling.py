@@ -11,8 +11,8 @@ import calipers as cal
 from calipers.errors import InputError, UsageError
 from calipers.io.volumes.pairing import pair
 from calipers.io.volumes.placing import on_grid
-from calipers.io.volumes.values import write_volume
 from calipers.io.volumes.volume import Volume, axis_codes, spacing_of
+from calipers.io.write_volume import write_volume
 from volume_cases import OBLIQUE, noise
 
 LPS = np.diag([-1.0, -1.0, 1.0, 1.0])

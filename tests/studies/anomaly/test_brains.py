@@ -88,7 +88,7 @@ def test_a_nilearn_without_the_template_is_refused(tmp_path) -> None:
 
 
 def test_a_template_of_another_shape_is_refused(tmp_path) -> None:
-    from calipers.io.volumes.values import write_volume
+    from calipers.io.write_volume import write_volume
 
     for file in brains.FILES.values():
         write_volume(tmp_path / file, np.zeros((4, 5, 6), np.float32))

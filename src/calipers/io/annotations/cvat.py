@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calipers.errors import InputError
-from calipers.io.annotations.markup import Element, read_children, root_name
-from calipers.io.annotations.rows import (
+from calipers.io.annotations.annotation_list import (
     AnnotatedImage,
     AnnotationList,
     Box,
@@ -37,6 +36,7 @@ from calipers.io.annotations.rows import (
     image_side,
     rotated_corners,
 )
+from calipers.io.annotations.markup import Element, read_children, root_name
 from calipers.io.reader import Options, Reader, ReferenceFile, Sniffed
 from calipers.io.source import InputFile
 

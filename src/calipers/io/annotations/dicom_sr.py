@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from calipers.errors import InputError, UsageError
-from calipers.io.annotations.rows import (
+from calipers.io.annotations.annotation_list import (
     AnnotatedImage,
     AnnotationList,
     Box,

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from calipers.errors import InputError
-from calipers.io.annotations.rows import (
+from calipers.io.annotations.annotation_list import (
     AnnotationList,
     Box,
     ImageNames,

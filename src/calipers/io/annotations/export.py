@@ -22,7 +22,7 @@ from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Objects, Predictions, References, from_corners
 from calipers.errors import InputError, UsageError
-from calipers.io.annotations.rows import without_suffix
+from calipers.io.annotations.annotation_list import without_suffix
 from calipers.io.annotations.yolo import SIZES_FILE
 from calipers.io.tables.table import cell, delimited
 from calipers.results.files import check_depth

@@ -17,7 +17,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from calipers.errors import InputError
-from calipers.io.annotations.rows import (
+from calipers.io.annotations.annotation_list import (
     AnnotatedImage,
     AnnotationList,
     Box,

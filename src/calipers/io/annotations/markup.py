@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calipers.errors import InputError
-from calipers.io.annotations.rows import as_number
+from calipers.io.annotations.annotation_list import as_number
 from calipers.io.source import InputFile
 
 MOST_DEPTH = 64

@@ -4,7 +4,7 @@
 Three kinds of storage become runs along rows: run lengths inside of a rectangle (CVAT), a PNG file
 as text inside of JSON (`png_pixels`; LabelMe, and the bit masks of Label Studio), and the packed
 bits of Label Studio's brush (`brush_runs`). `Painter` places the runs of an object in its image and
-returns its box and the run lengths of COCO, which `calipers.io.annotations.rows` draws.
+returns its box and the run lengths of COCO, which `calipers.io.annotations.annotation_list` draws.
 
 What cannot be read is returned as an `Odd`, which says why, and becomes a broken record. Sizes are
 known before any pixel takes memory: what is too large is an error of the whole input.
@@ -23,7 +23,7 @@ import numpy as np
 
 from calipers.arrays import I64, Array
 from calipers.errors import InputError
-from calipers.io.annotations.rows import AnnotationList, Box, RecordPlace
+from calipers.io.annotations.annotation_list import AnnotationList, Box, RecordPlace
 from calipers.io.coco.masks import (
     FREE_BYTES,
     MAX_BYTES,

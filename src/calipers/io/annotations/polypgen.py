@@ -34,7 +34,7 @@ import numpy as np
 
 from calipers.arrays import Column
 from calipers.errors import InputError
-from calipers.io.annotations.rows import (
+from calipers.io.annotations.annotation_list import (
     PICTURE_SUFFIXES,
     AnnotatedImage,
     AnnotationList,

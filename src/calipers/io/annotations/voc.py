@@ -12,8 +12,7 @@ ignored: they may be matched and are never counted.
 from __future__ import annotations
 
 from calipers.errors import InputError
-from calipers.io.annotations.markup import Element, read_children, root_name
-from calipers.io.annotations.rows import (
+from calipers.io.annotations.annotation_list import (
     AnnotatedImage,
     AnnotationList,
     ImageFile,
@@ -22,6 +21,7 @@ from calipers.io.annotations.rows import (
     image_files,
     image_side,
 )
+from calipers.io.annotations.markup import Element, read_children, root_name
 from calipers.io.reader import Options, Reader, ReferenceFile, Sniffed
 from calipers.io.source import InputFile
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from calipers.errors import InputError
-from calipers.io.annotations.rows import (
+from calipers.io.annotations.annotation_list import (
     AnnotationList,
     ImageNames,
     RecordPlace,

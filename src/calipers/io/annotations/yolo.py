@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calipers.errors import InputError
-from calipers.io.annotations.rows import (
+from calipers.io.annotations.annotation_list import (
     NAN,
     PICTURE_SUFFIXES,
     AnnotatedImage,

@@ -20,7 +20,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from calipers.errors import InputError
-from calipers.io.annotations.rows import AnnotationList, Box, ImageNames, RecordPlace, is_number
+from calipers.io.annotations.annotation_list import (
+    AnnotationList,
+    Box,
+    ImageNames,
+    RecordPlace,
+    is_number,
+)
 from calipers.io.reader import Key, ObjectPart, Options, Reader, ReferenceIndex, Sniffed
 from calipers.io.source import InputFile, InputFolder
 

@@ -168,7 +168,7 @@ def _named_classes(
     """Return the classes by the names of a ``dataset.json``, which lists them all; without one as
     they are.
     """
-    from calipers.io.volumes.datasets import read_names
+    from calipers.io.volumes.dataset_json import read_names
 
     dataset = read_names(Path(file.file))
     if dataset is None:
@@ -421,7 +421,7 @@ class _Paired:
         headers = index.image_list.headers
         if headers:
             return cls._with_volumes(volumes, index, options, file)
-        from calipers.io.annotations.rows import ImageNames
+        from calipers.io.annotations.annotation_list import ImageNames
         from calipers.io.volumes.open import stem_of
 
         names = ImageNames(index, file.file)

@@ -23,7 +23,7 @@ import numpy as np
 
 from calipers.data.rules import Delivery, Finding, Source
 from calipers.errors import InputError
-from calipers.io.annotations.rows import is_number
+from calipers.io.annotations.annotation_list import is_number
 from calipers.io.reader import (
     Key,
     ObjectPart,
@@ -35,7 +35,7 @@ from calipers.io.reader import (
     Sniffed,
 )
 from calipers.io.source import InputFile, InputFolder, open_folder
-from calipers.io.volumes.datasets import labels_of
+from calipers.io.volumes.dataset_json import labels_of
 from calipers.io.volumes.labels import MOST_CLASSES, LabelVolumesReader
 
 BOXES, PICKLED = "_boxes.json", "_boxes.pkl"
@@ -182,7 +182,7 @@ def _classes_of(file: InputFolder, name: str) -> dict[int, int]:
 
 
 def _names(file: InputFolder, numbers: Any) -> tuple[str, ...]:
-    from calipers.io.volumes.datasets import read_names
+    from calipers.io.volumes.dataset_json import read_names
 
     dataset = read_names(Path(file.file))
     n_classes = int(numbers.max(initial=0)) + 1

@@ -29,7 +29,7 @@ from calipers.io.archives import is_archive, list_archive
 from calipers.io.source import PICKLES, InputFile, list_files, open_source, require_file
 from calipers.io.tables.delimited import decode
 from calipers.io.tables.table import open_table, texts
-from calipers.io.volumes.datasets import channel_number, labels_of
+from calipers.io.volumes.dataset_json import channel_number, labels_of
 from calipers.io.volumes.open import extensions, open_volume, stem_of
 from calipers.io.volumes.placing import (
     can_place,

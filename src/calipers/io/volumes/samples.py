@@ -29,7 +29,7 @@ from calipers.arguments import names_methods
 from calipers.arrays import F64, Array
 from calipers.data.cohort import TUNING, FileIntake, Intake, Quarantined
 from calipers.data.maps import Sample
-from calipers.engine.aside import SetAside
+from calipers.engine.leniency import SetAside
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.volumes.object_scores import PredictedLabels
 from calipers.io.volumes.placing import is_on_grid, on_grid

@@ -19,7 +19,7 @@ from itertools import product
 import numpy as np
 
 from calipers.agreement.agreement import Agreement, agreement
-from calipers.agreement.rated import criteria_of, rated_predictions
+from calipers.agreement.rated_predictions import criteria_of, rated_predictions
 from calipers.arrays import F64, Flags
 from calipers.data.cohort import Cohort
 from calipers.errors import CalipersError

@@ -16,7 +16,7 @@ from functools import cache
 
 import numpy as np
 
-from calipers.agreement.rated import criteria_of
+from calipers.agreement.rated_predictions import criteria_of
 from calipers.arrays import U8
 from calipers.data.cohort import Cohort
 from calipers.data.masks import Masks

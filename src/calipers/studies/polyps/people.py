@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from calipers.agreement.rated import criteria_of
+from calipers.agreement.rated_predictions import criteria_of
 from calipers.arrays import F64, Flags
 from calipers.data.cohort import Cohort
 from calipers.data.masks import Masks

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from calipers.engine.work import WorkerDied, in_order
+from calipers.engine.ordered_map import WorkerDied, in_order
 from calipers.errors import InputError, UsageError, real
 
 ALLOWED_LOSS = 0.5  # share of the items, if nobody says

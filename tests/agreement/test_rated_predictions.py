@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.agreement.rated import criteria_of, rated_predictions
+from calipers.agreement.rated_predictions import criteria_of, rated_predictions
 from calipers.cli.main import run
 from calipers.errors import InputError, UsageError
 
