@@ -252,6 +252,63 @@ def test_the_library_never_prints() -> None:
     assert not printing
 
 
+# Packages whose numbers readers see: `show/words.py` rounds for all of them. Readers of files, the
+# engine and studies, which print what their papers print, choose their own digits.
+FEATURES = frozenset(
+    """
+    agreement doctor evaluation fusion maps monitors pictures regression report sensitivity
+    stability statistics
+    """.split()  # noqa: SIM905
+)
+# Tables and sentences of a model show as many decimals as its standard errors have.
+OWN_DECIMALS = "regression/words.py"
+ROUNDING = re.compile(r"\.\w*[efg]?$")
+
+
+def _roundings(tree_nodes: list[ast.JoinedStr], *, percents_only: bool) -> list[int]:
+    """The lines of texts that round a number themselves."""
+    lines = []
+    for node in tree_nodes:
+        for value, after in zip(node.values, [*node.values[1:], None]):
+            if not isinstance(value, ast.FormattedValue) or value.format_spec is None:
+                continue
+            spec = ast.unparse(value.format_spec)[2:-1]
+            percent = isinstance(after, ast.Constant) and str(after.value).startswith((" %", "%"))
+            rounds = ROUNDING.search(spec) is not None
+            if spec.endswith("%") or (rounds and (percent or not percents_only)):
+                lines.append(value.lineno)
+    return lines
+
+
+def test_numbers_are_rounded_by_show_words_alone() -> None:
+    places = []
+    for file in LIBRARY:
+        name = _in_package(file)
+        if name not in ("show/words.py", OWN_DECIMALS):
+            feature = name.partition("/")[0] in FEATURES
+            lines = _roundings(nodes_of(file, ast.JoinedStr), percents_only=not feature)
+            places += [f"{_name(file)}:{line}" for line in lines]
+    assert not places, _listed("call number_text, two_decimals, digits or percent_text", places)
+
+
+@pytest.mark.parametrize(
+    ("source", "n", "n_percents"),
+    [
+        ('f"{x:.2f}"', 1, 0),
+        ('f"{x:+.3f} of {n:d}"', 1, 0),
+        ('f"{x:.4g}{y:>{wide}}"', 1, 0),
+        ('f"{x:.0%}"', 1, 1),
+        ('f"{100 * x:.1f} % of {n}"', 1, 1),
+        ('f"{x} % of {n:>5} in {k:03d}"', 0, 0),
+        ('f"{limit:g} %"', 0, 0),
+    ],
+)
+def test_what_counts_as_rounding(source: str, n: int, n_percents: int) -> None:
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.JoinedStr)]
+    assert len(_roundings(nodes, percents_only=False)) == n
+    assert len(_roundings(nodes, percents_only=True)) == n_percents
+
+
 def test_nothing_is_left_unfinished() -> None:
     assert not _lines_with(UNFINISHED, WRITTEN)
 

@@ -180,7 +180,7 @@ def test_winner_wins_ties_and_levels_of_a_hand_example():
     assert [n for _, _, n, _ in found.levels] == [2, 2, 2, 2]
     assert found.best_two == ("a", "b")
     assert found.explained["metric"] > 0.9
-    assert str(found.flip) == "with metric F1 instead of AP, b (2.000) is ahead of a (1.000)"
+    assert str(found.flip) == "with metric F1 instead of AP, b (2) is ahead of a (1.000)"
     first, *_ = found.sentences()
     assert (
         first == "a has the best value under the base (AP, 0.3), and in 38 % of 4 configurations."

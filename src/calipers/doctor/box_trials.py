@@ -30,6 +30,7 @@ from calipers.doctor.trial import (
     share_met,
     works_for_all_sizes,
 )
+from calipers.show.words import percent_text
 
 SOUND = 0.7  # share of references met from which only other orders of numbers are tried
 BETTER = 1.1  # times the share that a later trial must meet: plain explanations come first
@@ -76,7 +77,7 @@ def box_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial]:
                 words_of_both = f"{words}, and {trial.words}"
                 yield trial._replace(words=words_of_both, hint=f"{hint}; {trial.hint}", fitted=True)
     for shift in shifts(cohort, sample):
-        steps = ", ".join(f"{-step:+.0f}" for step in shift)
+        steps = ", ".join(f"{round(-step):+d}" for step in shift)
         moved = _moved(cohort, sample, _shift(shift))
         words = f"are moved by about {steps} pixels along {', '.join('xyz'[: len(shift)])}"
         hint = "if the images were cropped, add the position of the crop to all coordinates"
@@ -380,8 +381,8 @@ def suspicion(cohort: Cohort, model: str) -> str | None:
     if share_met(right, n) < NEAR_ZERO and convincing(right, placed, n):
         share = share_met(placed, n)
         return (
-            f"{share:.0%} of the references are overlapped by a box of another class: check the "
-            "classes"
+            f"{percent_text(share)} of the references are overlapped by a box of another class: "
+            "check the classes"
         )
     # The format in which the file was read is not known here: the one that explains most counts.
     verdicts: dict[str, BoxVerdict] = {}
@@ -399,4 +400,4 @@ def suspicion(cohort: Cohort, model: str) -> str | None:
     words = trial.words
     if trial.box_format is not None:
         words += f", but were read as {layout}"
-    return f"it seems that boxes {words} ({share:.0%} of the references would be matched)"
+    return f"it seems that boxes {words} ({percent_text(share)} of the references would be matched)"

@@ -18,6 +18,7 @@ from calipers.doctor.findings import Symptom, few
 from calipers.doctor.turned_volumes import MOST_OF, UNMET, voxel_dice
 from calipers.io.volumes.values import INVERTED, LEAST_PERCENT, PERCENT
 from calipers.io.volumes.volume import shape_text
+from calipers.show.words import digits, whole_text
 
 if TYPE_CHECKING:
     from calipers.doctor.volume_folders import Survey
@@ -137,7 +138,8 @@ def background_values(one: Survey) -> Iterator[Symptom]:
         "label-background",
         "error",
         one.source,
-        f"every voxel has a value from {one.low:.0f} to {one.high:.0f}: labels without a 0?",
+        f"every voxel has a value from {whole_text(one.low)} to {whole_text(one.high)}: labels "
+        "without a 0?",
         n,
         n,
         "save the background as 0, and the classes as 1, 2, ...",
@@ -161,7 +163,7 @@ def scale(one: Survey, model: str, options: dict[str, str]) -> Iterator[Symptom]
     outside = [name for name, facts in one.files.items() if facts.low < 0 or facts.high > 1]
     whole = all(facts.whole for facts in one.files.values())
     normalise = "odds"
-    message = f"scores reach from {low:.4g} to {high:.4g}"
+    message = f"scores reach from {digits(low, 4)} to {digits(high, 4)}"
     hint = "these are not probabilities: --normalise odds keeps the order of scores of 0 or more"
     is_percent = LEAST_PERCENT < high <= PERCENT
     if low >= -OVERSHOOT and high <= 1 + OVERSHOOT:

@@ -29,6 +29,7 @@ from calipers.doctor.trial import LEAST_SHARE, RawPredictions, convincing, overl
 from calipers.errors import CalipersError
 from calipers.io.read import read_all
 from calipers.io.reader import Options
+from calipers.show.words import percent_text
 
 CLASSES, INSTANCES, NONZERO = "classes", "instances", "nonzero"
 BY_CHANCE = 0.6  # of the references that are met, so many may be of the right class by chance
@@ -75,8 +76,9 @@ def numbered_objects(
         "label-instances",
         "error",
         fspath(inputs.references),
-        f"values such as {numbers} number the objects of a volume: {after_share:.0%} of the "
-        f"references are matched if they are read as objects, {before_share:.0%} as classes",
+        f"values such as {numbers} number the objects of a volume: {percent_text(after_share)} of "
+        "the references are matched if they are read as objects, "
+        f"{percent_text(before_share)} as classes",
         len(as_instances.references),
         len(as_instances.references),
         "pass --labels instances",
@@ -115,8 +117,8 @@ def unclassed_objects(
         "error",
         ", ".join(fspath(path) for path in inputs.predictions.values()),
         f"values number the objects of a volume up to {max(lengths)}, and the references have "
-        f"{len(as_classes.classes)} classes: {after_share:.0%} of the references are matched if "
-        f"all values are one finding, {before_share:.0%} as classes",
+        f"{len(as_classes.classes)} classes: {percent_text(after_share)} of the references are "
+        f"matched if all values are one finding, {percent_text(before_share)} as classes",
         len(values),
         len(values),
         "pass --labels nonzero, or save the class of every object as its value",

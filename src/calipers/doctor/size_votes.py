@@ -22,6 +22,7 @@ from calipers.arrays import F64, I64
 from calipers.data.cohort import Cohort
 from calipers.doctor.trial import RawPredictions, selected
 from calipers.kernels.boxes import all_pairs
+from calipers.show.words import digits
 
 MOST_PAIRS = 200_000
 ALIKE = 0.15  # difference of the logarithms of two scales of one pair that are still the same
@@ -54,9 +55,9 @@ class Scaling(NamedTuple):
     @property
     def words(self) -> str:
         """What the boxes are, after "boxes"."""
-        number = f"{self.number:.4g}"
+        number = digits(self.number, 4)
         if self.kind == "factor" and self.number < min(FRACTIONS):
-            return f"are divided by {1 / self.number:.4g}"
+            return f"are divided by {digits(1 / self.number, 4)}"
         if self.kind == "factor":
             return f"are at {number} times the resolution of the references"
         if self.kind == "square":
@@ -68,10 +69,10 @@ class Scaling(NamedTuple):
     @property
     def hint(self) -> str:
         """What to do about it."""
-        number = f"{self.number:.4g}"
+        number = digits(self.number, 4)
         if self.kind == "factor":
             # A fraction is undone by a whole number, which is nicer to read.
-            return f"multiply all coordinates by {1 / self.number:.4g}"
+            return f"multiply all coordinates by {digits(1 / self.number, 4)}"
         if self.kind == "square":
             return f"multiply x by width / {number} and y by height / {number}"
         side = "min" if self.kind == "shorter" else "max"

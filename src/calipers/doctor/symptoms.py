@@ -43,6 +43,7 @@ from calipers.doctor.trial import (
 )
 from calipers.io.assemble import FOLDER
 from calipers.io.reader import Key
+from calipers.show.words import digits, percent_text
 
 SPLIT_NAMES = ("train", "trainval", "val", "valid", "validation", "test", "testing", "training")
 OTHER_SPLITS, REPEATED = "other-splits", "repeated"
@@ -312,7 +313,7 @@ def inverted_scores(case: Case) -> Iterator[Symptom]:
         level,
         case.file,
         "predictions on references have lower scores than all others: "
-        f"in {1 - agreement:.0%} of the pairs of one of each",
+        f"in {percent_text(1 - agreement)} of the pairs of one of each",
         len(score),
         len(score),
         hint,
@@ -413,8 +414,8 @@ def boxes(case: Case) -> Iterator[Symptom]:
         trial.code,
         "error",
         case.file,
-        f"boxes {trial.words}{read_as}: {verdict.share_after:.0%} of the references are matched "
-        f"with the fix, {verdict.share_before:.0%} without",
+        f"boxes {trial.words}{read_as}: {percent_text(verdict.share_after)} of the references are "
+        f"matched with the fix, {percent_text(verdict.share_before)} without",
         len(case.sample),
         len(case.sample),
         trial.hint,
@@ -479,7 +480,7 @@ def unmet(case: Case) -> Iterator[Symptom]:
     )
     hint = "compare some predictions with their images"
     if placed >= LEAST_SHARE:
-        reason = f"boxes of other classes overlap {placed:.0%} of them"
+        reason = f"boxes of other classes overlap {percent_text(placed)} of them"
         hint = "check the classes"
     yield Symptom(
         "unmet",
@@ -529,7 +530,8 @@ def missing_cases(case: Case) -> Iterator[Symptom]:
         "missing-cases",
         "warning",
         case.file,
-        f"images with references and no prediction; the others have {positive.mean():.1f} each",
+        "images with references and no prediction; the others have "
+        f"{digits(positive.mean(), 2)} each",
         len(silent),
         len(counts),
         "run the model on these images too, or leave them out of the references",
@@ -660,8 +662,8 @@ def _renumbered(
 def _gain(before: F64, after: F64, sample: RawPredictions) -> str:
     n = len(sample)
     return (
-        f": {share_met(after, n):.0%} of the references are matched with the fix, "
-        f"{share_met(before, n):.0%} without"
+        f": {percent_text(share_met(after, n))} of the references are matched with the fix, "
+        f"{percent_text(share_met(before, n))} without"
     )
 
 

@@ -63,7 +63,7 @@ def turned(labels: Survey, one: Survey) -> Iterator[Symptom]:
     words = ", ".join(letters[axis] for axis in axes)
     moves = np.array([_moves(masks[k], shapes[k], axes) for k in better])
     if not is_swapped and np.ptp(moves, axis=0).max() <= SAME_MOVE:
-        steps = ", ".join(f"{step:+.0f}" for step in np.median(moves, axis=0))
+        steps = ", ".join(f"{round(step):+d}" for step in np.median(moves, axis=0))
         yield Symptom(
             "moved",
             "error",

@@ -45,6 +45,7 @@ from calipers.io.volumes.open import open_volume
 from calipers.io.volumes.pairing import list_samples, pair, proposed_patterns
 from calipers.io.volumes.volume import DEFAULT, Volume, shape_text
 from calipers.kernels import runs
+from calipers.show.words import digits
 
 MOST_VALUES = 64  # distinct values of a file that are kept
 FEW_VALUES = 20  # whole numbers up to here are labels, whatever their arrangement
@@ -134,7 +135,7 @@ class Survey:
             more = " ..." if len(self.values) > FEW_VALUES else ""
             yield f"  values       labels {values}{more}"
         else:
-            yield f"  values       scores from {self.low:.4g} to {self.high:.4g}"
+            yield f"  values       scores from {digits(self.low, 4)} to {digits(self.high, 4)}"
         for note in self.notes:
             yield f"  note         {note}"
 
@@ -142,7 +143,7 @@ class Survey:
 def _spacing_text(volume: Volume) -> str:
     if volume.spacing is None:
         return "unknown"
-    return " x ".join(f"{step:.4g}" for step in volume.spacing) + " mm"
+    return " x ".join(digits(step, 4) for step in volume.spacing) + " mm"
 
 
 def _counted(texts: Iterator[str]) -> str:

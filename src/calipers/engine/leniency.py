@@ -116,7 +116,7 @@ class Leniency:
         if n_aside < n_items:
             hint += "; --allow-loss SHARE (allow_loss=...) evaluates the rest all the same"
         raise InputError(
-            f"at most {self.allow_loss:.0%} of the {what} set aside, and something left",
+            loss_limit(self.allow_loss, what),
             rule="mostly-broken",
             value=f"{n_aside} of {n_items} ({rules}), the first is {aside[0].text()}",
             hint=hint,
@@ -124,6 +124,11 @@ class Leniency:
 
 
 STRICT = Leniency()
+
+
+def loss_limit(allow_loss: float, what: str) -> str:
+    """Return what was expected where too much was set aside."""
+    return f"at most {100 * allow_loss:g} % of the {what} set aside, and something left"
 
 
 def counts_of(aside: Sequence[SetAside]) -> dict[str, int]:

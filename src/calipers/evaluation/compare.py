@@ -27,7 +27,7 @@ from calipers.metrics.base import Evidence, Metric
 from calipers.results.comparison import Comparison, Difference, smallest_p
 from calipers.results.estimate import Estimate
 from calipers.show.differences import Manner, describe
-from calipers.show.words import interval_text, number_text, plural, signed_text
+from calipers.show.words import digits, interval_text, number_text, plural, signed_text
 from calipers.statistics import comparison as paired
 from calipers.statistics.comparison import CORRECTIONS, adjusted
 from calipers.statistics.intervals import FEW_UNITS, FEWEST_UNITS, Interval, check_replicates
@@ -483,7 +483,7 @@ def _warnings(c: Comparison, mixed: Sequence[str]) -> Iterator[str]:
     elif c.n_units < FEW_UNITS:
         yield (
             f"{c.n_units} {name} are few: intervals are wide, "
-            f"and no p value can be below {least:.3g}."
+            f"and no p value can be below {digits(least, 3)}."
         )
     if c.untested:
         yield (
@@ -516,8 +516,9 @@ def _hopeless(c: Comparison, units: Units) -> Iterator[str]:
             scarce, remedy = f"{c.replicates} replicates", "Give more, or test less."
         tests = "1 test" if c.family == 1 else f"{c.family} tests"
         yield (
-            f"{scarce} are too few for {tests}: the smallest p value of a {test}, {least:.2g}, "
-            f"is {min(1.0, c.family * least):.2g} after Holm if it comes first. {remedy}"
+            f"{scarce} are too few for {tests}: the smallest p value of a {test}, "
+            f"{digits(least, 2)}, is {digits(min(1.0, c.family * least), 2)} after Holm if it "
+            f"comes first. {remedy}"
         )
 
 

@@ -57,7 +57,9 @@ from calipers.show.words import (
     plural,
     reason_text,
     short_name,
+    span_text,
     two_decimals,
+    whole_text,
     why,
 )
 from calipers.statistics.estimates import Case, estimates
@@ -315,7 +317,8 @@ def _range_of_values(rows: Sequence[ForestRow]) -> str:
         return "No headline metric has a value"
     if len(values) == 1:
         return "The headline metric"
-    return f"From {values[0][0]:.2f} ({values[0][1]}) to {values[-1][0]:.2f} ({values[-1][1]})"
+    first, last = [f"{two_decimals(value)} ({name})" for value, name in (values[0], values[-1])]
+    return f"From {first} to {last}"
 
 
 def rodeo(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Forest:
@@ -588,9 +591,9 @@ def _ranks_in_words(ranking: Ranking) -> str:
         return f"Order by {where}; its stability is unknown ({reason_text(ranking.reason)})"
     clauses = []
     for place in ranking.places[:MOST_NAMED]:
-        ranks = f"{place.low:.0f}"
+        ranks = whole_text(place.low)
         if place.high > place.low:
-            ranks += f" to {place.high:.0f}"
+            ranks += f" to {whole_text(place.high)}"
         clauses.append(f"{short_name(place.model)} {ranks}")
     more = f"; of {len(ranking.places)} models" if len(ranking.places) > MOST_NAMED else ""
     level = level_text(ranking.level)
@@ -681,7 +684,7 @@ def _ranges(
         values = [row[k].value for row in table.values() if not math.isnan(row[k].value)]
         several = several or len(values) > 1
         if len(set(values)) > 1:
-            span = f"from {two_decimals(min(values))} to {two_decimals(max(values))}"
+            span = f"from {span_text(min(values), max(values))}"
             models_of.setdefault(span, []).append(short_name(model))
     if not models_of:
         return f"{metric} does not vary" if several else metric

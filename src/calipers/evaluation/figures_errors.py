@@ -30,7 +30,7 @@ from calipers.metrics.error_types import COUNTS, GAINS, ErrorTypes
 from calipers.metrics.ranking import AveragePrecision, plan_of
 from calipers.results.estimate import Estimate
 from calipers.show.figures import Axis, Bars, Curves, Histogram, Line
-from calipers.show.words import percent_text, short_name
+from calipers.show.words import percent_text, short_name, span_text, two_decimals, whole_text
 
 BINS = 20
 # Criteria that are shares of an area: their thresholds can be moved from 0 to 1.
@@ -136,7 +136,7 @@ def overlaps(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> 
         counts[m] = np.histogram(values, edges)[0]
         numbers.append(f"{len(values)} ({short_name(model)})")
         if len(values):
-            medians.append(f"{float(np.median(values)):.2f} for {short_name(model)}")
+            medians.append(f"{two_decimals(float(np.median(values)))} for {short_name(model)}")
     title = "There are no hits"
     if medians:
         title = f"The median {view.criterion} of a hit is {', '.join(medians[:3])}"
@@ -235,7 +235,9 @@ def _orders_in_words(levels: Sequence[float], lines: Sequence[Line]) -> str:
     if len(lines) == 1:
         first, last = table[0, 0], table[0, -1]
         course = (
-            f"falls from {first:.2f} to {last:.2f}" if first > last else f"stays at {first:.2f}"
+            f"falls from {span_text(first, last)}"
+            if first > last
+            else f"stays at {two_decimals(first)}"
         )
         return f"From a threshold of {levels[0]:g} to {levels[-1]:g} the AP {course}"
     filled = np.nan_to_num(table, nan=-1.0)
@@ -363,7 +365,7 @@ def _costs_in_words(evaluation: Evaluation, models: Sequence[str], metrics: dict
         if largest is not None:
             kind, estimate = largest
             clauses.append(
-                f"{short_name(model)} loses {estimate.value:.2f} AP by {SENTENCES[kind]}"
+                f"{short_name(model)} loses {two_decimals(estimate.value)} AP by {SENTENCES[kind]}"
             )
     return "; ".join(clauses) or "No kind of error costs any average precision"
 
@@ -374,7 +376,7 @@ def _counts_in_words(evaluation: Evaluation, models: Sequence[str], metrics: dic
     for model in models[:MOST_NAMED]:
         values = [evaluation.get(name, model=model).value for name in metrics.values()]
         number = sum(value for value in values if value == value)
-        clauses.append(f"{short_name(model)} {number:.0f}")
+        clauses.append(f"{short_name(model)} {whole_text(number)}")
     if all(clause.endswith(" 0") for clause in clauses):
         return "There are no errors"
     return f"Errors of all kinds: {', '.join(clauses)}"

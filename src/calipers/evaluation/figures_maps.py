@@ -35,7 +35,7 @@ from calipers.metrics.maps import (
     VoxelPrecisionCurve,
 )
 from calipers.show.figures import Axis, Curves, Dots, Forest, ForestRow, Mark, Scatter
-from calipers.show.words import plural, short_name, why
+from calipers.show.words import digits, plural, short_name, two_decimals, why
 from calipers.statistics.comparison import max_t
 from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.weights import bootstrap
@@ -203,7 +203,7 @@ def _sizes_in_words(evaluation: Evaluation, soft: Softness, models: Sequence[str
     signs = _signs(evaluation, [soft.of_model[model] for model in tested_models], small)
     for model, sign in zip(tested_models, signs):
         values = soft.of_model[model]
-        halves = f"{values[small].mean():.2g} against {values[~small].mean():.2g}"
+        halves = f"{digits(values[small].mean(), 2)} against {digits(values[~small].mean(), 2)}"
         clauses.setdefault(sign, []).append(f"{short_name(model)} {halves}")
     findings = {
         "worse": f"Small {what} are localised worse",
@@ -331,7 +331,9 @@ def _levels_in_words(
             difference = max(values.values()) - min(values.values())
             if difference > largest:
                 largest = difference
-                text = ", ".join(f"{value:.2f} ({words})" for words, value in values.items())
+                text = ", ".join(
+                    f"{two_decimals(value)} ({words})" for words, value in values.items()
+                )
                 name = f"{quantity} of {short_name(model)}"
                 title = f"The {name} depends on the level: {text}"
                 if difference < 0.005:

@@ -36,9 +36,11 @@ from calipers.show.words import (
     MARKS,
     NO_INTERVAL,
     count_text,
+    digits,
     flag_text,
     interval_text,
     number_text,
+    percent_text,
     plural,
     with_units,
 )
@@ -283,7 +285,7 @@ def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> I
         elif distinct < SHARE * len(predictions):
             tied = 1 - distinct / len(predictions)
             yield (
-                f"{model}: {tied:.0%} of the scores repeat another one; "
+                f"{model}: {percent_text(tied)} of the scores repeat another one; "
                 f"ties are handled as '{protocol.ties}'."
             )
 
@@ -463,7 +465,7 @@ def _binned(model: str, maps: Maps, measures: Mapping[str, Measure]) -> Iterator
         if high - low > EXACT:
             yield (
                 f"{name} of {model} is counted in bins: "
-                f"the exact value lies in [{low:.6f}, {high:.6f}]."
+                f"the exact value lies in [{digits(low)}, {digits(high)}]."
             )
 
 
@@ -494,8 +496,9 @@ def _faint(model: str, histograms: Histograms, measures: Mapping[str, Measure]) 
     inside = float(histograms.positives.sum())
     if faint > 0.5 * total and faint > HEAVY * inside > 0:
         yield (
-            f"{soft[0]} of {model}: {100 * faint / total:.0f} % of the score outside of references "
-            f"lies in voxels scored below {FAINT:g}, together as much as {faint / inside:.1f} "
+            f"{soft[0]} of {model}: {percent_text(faint / total)} of the score outside of "
+            f"references lies in voxels scored below {FAINT:g}, together as much as "
+            f"{digits(faint / inside, 2)} "
             "times the reference voxels; such faint scores lower the soft IoU, while AP and "
             "objects ignore them."
         )

@@ -24,6 +24,7 @@ from calipers.show.words import (
     level_text,
     plural,
     short_name,
+    signed_text,
     two_decimals,
     why,
 )
@@ -94,8 +95,8 @@ def tuning(result: FusionTuning) -> Forest:
     )
     note = (
         f"{intervals_by(result.held_out.level, result.unit, result.n_units)}. The difference of "
-        f"the two, {gap:+.3f}, is optimism: only the held-out value says what to expect on new "
-        "data."
+        f"the two, {signed_text(gap)}, is optimism: only the held-out value says what to "
+        "expect on new data."
     )
     return _forest(title, result.metric, result.rows, strong=result.rows[-1].model, note=note)
 

@@ -33,6 +33,7 @@ from calipers.data.rules import (
     settle,
     without_area,
 )
+from calipers.engine.leniency import loss_limit
 from calipers.errors import (
     InputError,
     InputProblems,
@@ -276,7 +277,7 @@ def _check_loss(
     if n_used:
         hint += "; --allow-loss SHARE (allow_loss=...) evaluates the rest all the same"
     raise InputError(
-        f"at most {options.allow_loss:.0%} of the {role} set aside, and something left",
+        loss_limit(options.allow_loss, role),
         rule="mostly-broken",
         file=part.source.file,
         value=f"{n_aside} of {part.n_records} ({rules})",

@@ -52,6 +52,7 @@ from calipers.maps.examine import (
     group_columns,
 )
 from calipers.metrics.maps import MapMetric, MapSettings, Measure, PooledVoxels, Tables
+from calipers.show.words import digits
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -415,7 +416,7 @@ class _Gathering:
                     f"percentages from 0 to {PERCENT}",
                     rule="score-range",
                     location=f"maps of {model}",
-                    value=f"no score above {gathered.highest * PERCENT:.6g} in any sample",
+                    value=f"no score above {digits(gathered.highest * PERCENT, 6)} in any sample",
                     hint="these are scores in [0, 1] already: leave out the normalisation",
                 )
 
@@ -437,7 +438,7 @@ def _notes(model: str, gathered: ModelEvidence, plan: _SamplesPlan) -> tuple[str
     if plan.thresholds is not None:
         where = f" on {settings.tuning}" if settings.tuning else ""
         threshold = plan.thresholds[model]
-        text = f"objects of {model} are voxels with a score of at least {threshold:.6g}"
+        text = f"objects of {model} are voxels with a score of at least {digits(threshold, 6)}"
         if not math.isfinite(threshold):
             text = f"{model} has no objects: no score above 0 can be its threshold"
         notes.append(f"{text} ({settings.threshold}{where})")

@@ -59,7 +59,7 @@ LEAST_ENERGY = 1e-8  # of gradients: the log of a picture of one value is finite
 NAMES = (
     "mean",
     "sd",
-    *(f"q{100 * share:.0f}" for share in QUANTILES),
+    *(f"q{round(100 * share)}" for share in QUANTILES),
     "log-gradient",
     "log-laplacian",
     "entropy",

@@ -39,10 +39,14 @@ from calipers.show.figures import (
     Mark,
 )
 from calipers.show.words import (
+    digits,
     interval_text,
     intervals_by,
+    number_text,
     percent_text,
     short_name,
+    span_text,
+    two_decimals,
     why,
 )
 
@@ -110,7 +114,7 @@ def _named_values(estimates: Mapping[str, Estimate]) -> str:
     """Return ``0.75 (count), 0.30 (max-score)``, the highest first, of the first few."""
     pairs = [(e.value, name) for name, e in estimates.items() if not math.isnan(e.value)]
     pairs.sort(key=lambda pair: -pair[0])
-    texts = [f"{value:.2f} ({short_name(name)})" for value, name in pairs[:MOST_NAMED]]
+    texts = [f"{two_decimals(value)} ({short_name(name)})" for value, name in pairs[:MOST_NAMED]]
     more = f", of {len(pairs)} monitors" if len(pairs) > MOST_NAMED else ""
     return f"{', '.join(texts)}{more}"
 
@@ -197,7 +201,7 @@ def _roc_title(areas: Mapping[str, Estimate], paradigm: str) -> str:
     if math.isnan(area.value):
         return f"{label}: no curve, {why(area)}"
     if len(areas) == 1:
-        return f"{label}: AUROC of {short_name(best)} is {area.value:.3f}"
+        return f"{label}: AUROC of {short_name(best)} is {number_text(area.value)}"
     return f"{label}: AUROC for {IMAGES[paradigm][1]} is {_named_values(areas)}"
 
 
@@ -226,7 +230,7 @@ def _sweep_title(result: MonitorEvaluation, names: Sequence[str]) -> str:
     for name in names[:MOST_NAMED]:
         values = table.value[table.monitors.index(name)]
         if not np.isnan(values).all():
-            span = f"{np.nanmin(values):.2f} to {np.nanmax(values):.2f}"
+            span = f"{span_text(np.nanmin(values), np.nanmax(values))}"
             ranges.append(f"{span} ({short_name(name)})")
     if not ranges:
         return "No tau separates safe from unsafe images"
@@ -243,8 +247,8 @@ def prevalence(result: MonitorEvaluation) -> Curves:
         title = f"At tau = {result.tau:g}, {share} are unsafe"
     else:
         title = (
-            f"{percent_text(shares[0])} of images are unsafe at tau = {taus[0]:.3g}, "
-            f"{percent_text(shares[-1])} at {taus[-1]:.3g}"
+            f"{percent_text(shares[0])} of images are unsafe at tau = {digits(taus[0], 3)}, "
+            f"{percent_text(shares[-1])} at {digits(taus[-1], 3)}"
         )
     marks = tuple(range(len(taus))) if len(taus) <= 12 else ()
     line = Line("unsafe images", taus, shares, slot=GREY, marks=marks)
@@ -299,12 +303,12 @@ def _place(order: Any, name: str) -> str:
     if math.isnan(value):
         return "–"
     rank = order.ranks.get(name)
-    return f"{value:.2f}" if rank is None else f"{rank}. ({value:.2f})"
+    return two_decimals(value) if rank is None else f"{rank}. ({two_decimals(value)})"
 
 
 def _column(result: MonitorEvaluation, order: Any) -> str:
     if order.tau is not None:
-        return f"tau {order.tau:.3g}"
+        return f"tau {digits(order.tau, 3)}"
     if order.paradigm == OOD:
         return "OOD"
     return "OMS" if result.tau is None or result.scope.binary else f"OMS at {result.tau:g}"
@@ -334,7 +338,7 @@ def _kendall(result: MonitorEvaluation, metric: str) -> str:
     value = result.ranking(metric).agreement
     if math.isnan(value):
         return ""
-    return f"Kendall's tau between the OMS and the OOD order: {value:.2f}."
+    return f"Kendall's tau between the OMS and the OOD order: {two_decimals(value)}."
 
 
 def leading(result: MonitorEvaluation, most: int = MOST_LINES) -> tuple[str, ...]:
@@ -538,7 +542,7 @@ def _paradigms(result: MonitorEvaluation) -> tuple[str, ...]:
 
 def _estimate_text(e: Estimate) -> str:
     """Return a value with its interval, or why it is undefined."""
-    return why(e) or f"{e.value:.3f} {interval_text(e.low, e.high)}".rstrip()
+    return why(e) or f"{number_text(e.value)} {interval_text(e.low, e.high)}".rstrip()
 
 
 def _estimate_list(estimates: Mapping[str, Estimate]) -> str:

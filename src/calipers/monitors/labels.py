@@ -39,6 +39,7 @@ from calipers.errors import InputError, UsageError, did_you_mean, finite, flag, 
 from calipers.kernels.resampling import generator
 from calipers.kernels.roc import Cuts, operating
 from calipers.monitors.scope import Scope, array_of
+from calipers.show.words import digits
 from calipers.statistics.weights import Units
 
 OMS, OOD = "oms", "ood"
@@ -473,4 +474,4 @@ def _number(value: float) -> str:
     """Return a threshold for a reader; subnormal numbers, the neighbours of 0, in words."""
     if 0 < abs(value) < sys.float_info.min:
         return "just above 0" if value > 0 else "just below 0"
-    return f"{value:.4g}"
+    return digits(value, 4)

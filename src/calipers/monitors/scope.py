@@ -49,6 +49,7 @@ from calipers.metrics.base import Evidence, Metric, MetricPlan
 from calipers.metrics.rodeo import Rodeo
 from calipers.results.document import Document
 from calipers.results.files import write_atomically
+from calipers.show.words import digits
 from calipers.statistics.comparison import alone
 from calipers.statistics.weights import Units
 
@@ -212,16 +213,18 @@ class Scope(Document):
         trap = 1.0 - 1.0 / max(self.n_classes, 1)
         if self.settings.get("classes") == "declared" and self.n_classes > 1 and tau <= trap:
             notes.append(
-                f"tau = {tau:g} is not above 1 - 1/C = {trap:.4g} (C = {self.n_classes} declared "
-                "classes): an image on which the only object is missed still counts as safe; use a "
-                "larger tau, or classes='present'"
+                f"tau = {tau:g} is not above 1 - 1/C = {digits(trap, 4)} (C = {self.n_classes} "
+                "declared classes): an image on which the only object is missed still counts as "
+                "safe; use a larger tau, or classes='present'"
             )
         if n_unsafe in (0, n):
             subject = "no image is" if n_unsafe == 0 else f"all {n} images are"
             scores = self.score[~np.isnan(self.score)]
             limits = ""
             if len(scores) and not self.binary:
-                limits = f" (s lies between {scores.min():.3g} and {scores.max():.3g})"
+                limits = (
+                    f" (s lies between {digits(scores.min(), 3)} and {digits(scores.max(), 3)})"
+                )
             notes.append(
                 f"at tau = {tau:g} {subject} unsafe{limits}: results under OMS labels are undefined"
             )

@@ -18,7 +18,7 @@ from calipers.monitors.labels import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation
 from calipers.results.estimate import Estimate
 from calipers.show.table import Cell, Table, TableRow, same_kind
-from calipers.show.words import level_text, number_text
+from calipers.show.words import digits, level_text, number_text
 
 # The rows of the table for readers; rows_table has every quantity.
 QUANTITIES = {  # of the headline table, in its order -> what they are
@@ -263,7 +263,7 @@ def order_table(result: MonitorEvaluation) -> Table:
     rows: list[TableRow] = []
     if len(result.monitors) > 1:
         for one in result.ranking("AUROC").orders:
-            labels = one.paradigm.upper() if one.tau is None else f"OMS, tau = {one.tau:.4g}"
+            labels = one.paradigm.upper() if one.tau is None else f"OMS, tau = {digits(one.tau, 4)}"
             # Empty if a monitor has no value: then there is no order to state.
             names = sorted(one.ranks, key=one.ranks.__getitem__)
             places = [

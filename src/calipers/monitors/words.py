@@ -23,13 +23,18 @@ from calipers.monitors.scope import FEW, MOST_TAUS
 from calipers.results.estimate import Estimate
 from calipers.show.words import (
     ci_text,
+    digits,
     flag_text,
     join,
+    number_text,
     p_text,
     percent_number,
     percent_text,
     plural,
     reason_text,
+    signed_text,
+    span_text,
+    two_decimals,
 )
 from calipers.statistics.clusters import group_columns, note_on_groups, spread_of
 
@@ -203,8 +208,8 @@ def _on_small_taus(result: MonitorEvaluation) -> Iterator[str]:
     traps = [tau for tau in result.taus if len(scope.warnings(tau)) and tau <= limit]
     if traps and scope.settings.get("classes") == "declared" and scope.n_classes > 1:
         yield (
-            f"with {scope.n_classes} declared classes, at tau up to {limit:.4g} an image on which "
-            "the only object is missed counts as safe"
+            f"with {scope.n_classes} declared classes, at tau up to {digits(limit, 4)} an image on "
+            "which the only object is missed counts as safe"
         )
 
 
@@ -239,8 +244,8 @@ def _on_spread(result: MonitorEvaluation) -> Iterator[str]:
         if hit is not None and hit.high - hit.low > MOST_SPREAD:
             yield (
                 f"{name}: its sensitivity at the threshold depends on the half that chose it, "
-                f"{hit.low:.2f} to {hit.high:.2f} in nine of ten of {hit.n_halves} halves "
-                f"(mean {hit.mean:.2f}); tuning images of your own would settle it"
+                f"{span_text(hit.low, hit.high)} in nine of ten of {hit.n_halves} halves "
+                f"(mean {two_decimals(hit.mean)}); tuning images of your own would settle it"
             )
 
 
@@ -273,8 +278,8 @@ def _on_direction(result: MonitorEvaluation, name: str, higher: bool) -> Iterato
         if clearly:
             labels = "unsafe" if paradigm == OMS else "OOD"
             yield (
-                f"{name}: AUROC is {area.value:.3f}, below 0.5 ({labels} images get lower alarms): "
-                f"if low scores mean alarm, set higher_is_alarm={not higher}"
+                f"{name}: AUROC is {number_text(area.value)}, below 0.5 ({labels} images get lower "
+                f"alarms): if low scores mean alarm, set higher_is_alarm={not higher}"
             )
             return
 
@@ -400,14 +405,15 @@ def _proxy(result: MonitorEvaluation, name: str) -> str:
     if math.isnan(ood.value):
         return f"Under OOD labels, results of {name} are undefined: {_reason(ood)}."
     e = result.paradigm_gaps[name].estimate
-    gap = f"difference {e.value:+.3f}"
+    gap = f"difference {signed_text(e.value)}"
     if not math.isnan(e.low):
-        gap += f", {ci_text(e.level, f'{e.low:+.3f} to {e.high:+.3f}')}"
+        gap += f", {ci_text(e.level, f'{signed_text(e.low)} to {signed_text(e.high)}')}"
     words = f"{name} is not shown to look better or worse"
     if not math.isnan(e.low) and (e.low > 0 or e.high < 0):
         look = "better" if e.value > 0 else "worse"
         words = f"{name} looks {look} than under OMS labels"
-    return f"Under OOD labels {words}: AUROC {ood.value:.3f} instead of {oms.value:.3f} ({gap})."
+    values = f"AUROC {number_text(ood.value)} instead of {number_text(oms.value)}"
+    return f"Under OOD labels {words}: {values} ({gap})."
 
 
 def _swept(result: MonitorEvaluation, name: str) -> Iterator[str]:
@@ -418,10 +424,10 @@ def _swept(result: MonitorEvaluation, name: str) -> Iterator[str]:
         return
 
     def value_text(k: int) -> str:
-        unsafe = percent_number(table.prevalence[k])
-        return f"{values[k]:.3f} (tau = {table.tau[k]:.3g}, {unsafe} % of images unsafe)"
+        unsafe = f"{percent_text(table.prevalence[k])} of images unsafe"
+        return f"{number_text(values[k])} (tau = {digits(table.tau[k], 3)}, {unsafe})"
 
-    ends = f"{table.tau[defined[0]]:.4g} to {table.tau[defined[-1]]:.4g}"
+    ends = f"{digits(table.tau[defined[0]], 4)} to {digits(table.tau[defined[-1]], 4)}"
     lowest = value_text(defined[np.argmin(values[defined])])
     highest = value_text(defined[np.argmax(values[defined])])
     yield (
@@ -473,7 +479,7 @@ def _of_order(result: MonitorEvaluation) -> Iterator[str]:
                 "choosing by OOD labels would choose another monitor"
             )
         if not math.isnan(ranking.agreement):
-            text += f" (Kendall's tau of the orders {ranking.agreement:.2f})"
+            text += f" (Kendall's tau of the orders {two_decimals(ranking.agreement)})"
         text += "."
         # Only a single winner can stay first.
         if len(oms.winners) == 1 and result.settings["replicates"]:

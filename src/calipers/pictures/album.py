@@ -55,6 +55,7 @@ from calipers.results.files import Encoded
 from calipers.show.figures import MARKS, SHADE, Overlay
 from calipers.show.html import cut, items, paragraph, text
 from calipers.show.svg.draw import svg
+from calipers.show.words import digits
 
 # Sizes that are tried one after the other until the pictures fit the budget.
 SIDES = (SIDE, 384, 256, 192)  # pixels; smaller ones show nothing
@@ -359,10 +360,10 @@ class _ModelAtCut:
         if self.cut == -math.inf:
             return "all predictions"
         if self.by_protocol:
-            return f"scores of at least {self.cut:.3g}, the cut of the protocol"
+            return f"scores of at least {digits(self.cut, 3)}, the cut of the protocol"
         return (
-            f"scores of at least {self.cut:.3g}, the cut with the best F1 on these images; for "
-            "display only"
+            f"scores of at least {digits(self.cut, 3)}, the cut with the best F1 on these images; "
+            "for display only"
         )
 
 

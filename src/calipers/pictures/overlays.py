@@ -34,7 +34,7 @@ from calipers.kernels import assignment, runs, shapes
 from calipers.matching.assign import MatchRecipe
 from calipers.matching.matches import FATES, Matches
 from calipers.show.figures import BoxMark, Overlay, Ring
-from calipers.show.words import short_name
+from calipers.show.words import digits, short_name
 
 # Pixels of the longer side of a picture: finer outlines would look the same.
 PICTURE_SIDE = 512
@@ -251,7 +251,7 @@ def overlay(
     frame = frame_of(cohort, image, size)
     marks = _marks_with_few_corners(cohort, model, matches, objects, slice_at, coarseness(*frame))
     notes = [f"model {short(model)}"]
-    notes.append("all predictions" if cut == -math.inf else f"scores of at least {cut:.3g}")
+    notes.append("all predictions" if cut == -math.inf else f"scores of at least {digits(cut, 3)}")
     if slice_at is not None:
         kind = "boxes" if cohort.references.masks is None else "outlines"
         notes.append(f"counts are of the whole volume, {kind} are those that reach the slice")

@@ -50,7 +50,7 @@ from calipers.regression.model import (
 from calipers.regression.words import sentences
 from calipers.results.document import Document
 from calipers.results.estimate import number
-from calipers.show.words import plural
+from calipers.show.words import digits, plural
 from calipers.statistics import intervals, spread
 from calipers.statistics.estimates import Progress
 from calipers.statistics.weights import Units, bootstrap
@@ -197,7 +197,7 @@ def _check_response(data: RegressionData) -> None:
             rule="constant-response",
             file=data.file,
             field=name,
-            value=f"{y[0]:.6g} in all {rows} rows",
+            value=f"{digits(y[0], 6)} in all {rows} rows",
             hint=f"every row has the same {name}: no term can explain it",
         )
     # Fewer rows would leave nothing to estimate variances from.

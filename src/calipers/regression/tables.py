@@ -16,7 +16,7 @@ from calipers.regression.logistic import LocalizationModels, LogisticModel
 from calipers.regression.mixed import MixedModel, ModelTest
 from calipers.regression.model import RESIDUAL, Coefficient, Component
 from calipers.show.table import Amount, Cell, Table, TableRow, same_kind
-from calipers.show.words import level_text, p_text, plural, reason_text
+from calipers.show.words import level_text, number_text, p_text, plural, reason_text
 
 LARGEST_LOGARITHM = 700.0  # larger ones overflow
 NAN = math.nan
@@ -82,9 +82,9 @@ def whole_terms(fit: MixedModel | LogisticModel) -> tuple[str, ...]:
 
 def _statistic_text(test: ModelTest) -> str:
     if test.df_error is None:
-        return f"likelihood ratio {test.statistic:.1f}, {test.df} degrees of freedom"
+        return f"likelihood ratio {number_text(test.statistic)}, {test.df} degrees of freedom"
     freedom = f"{test.df} and {test.df_error:g} degrees of freedom"
-    return f"F = {test.statistic:.1f} with {freedom}"
+    return f"F = {number_text(test.statistic)} with {freedom}"
 
 
 def effect_name(one: Coefficient) -> str:

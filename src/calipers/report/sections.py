@@ -73,7 +73,7 @@ from calipers.show.differences import differences_table
 from calipers.show.html import details, items, paragraph, table_block, text
 from calipers.show.table import Cell, Table
 from calipers.show.words import count_text as counted
-from calipers.show.words import short_name
+from calipers.show.words import digits, short_name
 
 MOST_SENTENCES = 8  # on differences; the table below them has all
 MOST_COLUMNS = 4  # models
@@ -562,7 +562,7 @@ def _short(value: float) -> float | int | None:
     """
     if not math.isfinite(value):
         return None
-    short = float(f"{value:.4g}")
+    short = float(digits(value, 4))
     return int(short) if short == int(short) and abs(short) < 1e15 else short
 
 

@@ -26,13 +26,16 @@ from calipers.results.estimate import Estimate
 from calipers.show.differences import Manner, p_in_words
 from calipers.show.words import (
     count_text,
+    digits,
     interval_in_words,
     join,
     level_text,
+    number_text,
     percent_span,
     percent_text,
     short_name,
     span_text,
+    two_decimals,
 )
 from calipers.show.words import plural as named_plural
 
@@ -216,9 +219,10 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
     if values[best] == values[other]:
         return [
             f"{short_name(best)} and {short_name(other)} have the same {metric}: "
-            f"{values[best]:.3f}."
+            f"{number_text(values[best])}."
         ]
-    numbers = f"{metric} {values[best]:.3f} against {values[other]:.3f} of {short_name(other)}"
+    highest, second = number_text(values[best]), number_text(values[other])
+    numbers = f"{metric} {highest} against {second} of {short_name(other)}"
     rows = _pooled_rows(all_pairs, metric)
     row = next((row for row in rows if {row.model_a, row.model_b} == {best, other}), None)
     doubt = f"No model is shown to localise best: {short_name(best)} has {numbers}"
@@ -239,7 +243,7 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
 
 
 def _difference_span(low: float, high: float) -> str:
-    return f"{low:.3f} to {high:.3f}"
+    return f"{number_text(low)} to {number_text(high)}"
 
 
 def _pooled_rows(comparison: Comparison | None, metric: str) -> list[Difference]:
@@ -341,16 +345,15 @@ def _alarms(at_one: Evaluation, model: str) -> Sequence[str]:
     # Up to one per image, the sentence before has said it. NaN is not above 1 either.
     if not e.value > 1.0:
         return ()
-    every = (
-        f"With all its predictions, {short_name(model)} raises {e.value:.1f} false alarms per image"
-    )
+    rate = f"{digits(e.value, 2)} false alarms per image"
+    every = f"With all its predictions, {short_name(model)} raises {rate}"
     if math.isnan(e.low):
         return (f"{every}.",)
     return (f"{every} ({interval_in_words(e, _rate_span)}).",)
 
 
 def _rate_span(low: float, high: float) -> str:
-    return f"{low:.1f} to {high:.1f}"
+    return f"{digits(low, 2)} to {digits(high, 2)}"
 
 
 def _ahead(row: Difference, model: str, n_models: int) -> str:
@@ -457,7 +460,7 @@ def _single_model(evaluation: Evaluation, after_others: bool) -> list[str]:
         e = evaluation.get(metric)
         if e.value == e.value:
             unit = evaluation.protocol.units.get(metric, "")
-            value = f"{e.value:.2f} {unit}".strip()
+            value = f"{two_decimals(e.value)} {unit}".strip()
             phrases.append(f"{metric} {value}{_interval(e, span_text)}")
     return [f"{join(phrases)}."] if phrases else []
 

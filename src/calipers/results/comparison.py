@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from calipers.arguments import names_methods
 from calipers.errors import UsageError, did_you_mean
-from calipers.results.document import Document
+from calipers.results.document import Document, linked
 from calipers.results.estimate import Estimate, Row, number
 
 VERDICTS = ("a_better", "b_better", "no_difference_shown", "undefined")
@@ -183,6 +183,7 @@ class Ranking(Document):
 
     FIGURES: ClassVar[str] = "calipers.evaluation.catalogue:RANKING_FIGURES"
     FIRST_FIGURE: ClassVar[str] = "ranking"
+    SENTENCE: ClassVar[str] = "calipers.show.differences:ranking_sentence"
 
     metric: str
     metric_id: str
@@ -230,24 +231,8 @@ class Ranking(Document):
         Of two equal models, one is first in 80 % or more of the replicates in 41 % of all data
         sets: the sentence says that such a share is not a probability of being better.
         """
-        first = [place.model for place in self.places if place.rank == 1]
-        claim = "is first" if len(first) == 1 else "share rank 1"
-        opening = f"{' and '.join(first)} {claim} in {self.metric}"
-        if self.label is not None:
-            opening += f" of {self.label}"
-        if self.reason is not None:
-            return (
-                f"{opening}; the stability of this order is unknown "
-                f"({self.reason.replace('_', ' ')})."
-            )
-        replicates = self.replicates - self.undefined
-        words = (
-            f"{opening}, and in {100 * self.winner_kept:.0f} % of {replicates} bootstrap "
-            "replicates (a share, not a probability of being better)."
-        )
-        if len(self.places) > 2 and self.tau.mean == self.tau.mean:
-            words += f" Mean Kendall's tau with the orders of the replicates: {self.tau.mean:.2f}."
-        return words
+        text: str = linked(self.SENTENCE)(self)
+        return text
 
     def _content(self) -> dict[str, Any]:
         return {

@@ -42,7 +42,7 @@ from calipers.show.figures import (
     Line,
     Mark,
 )
-from calipers.show.words import percent_text, short_name
+from calipers.show.words import level_text, percent_text, short_name, span_text, two_decimals
 
 # Our judgement: changes that no reader would act on.
 STILL = 0.02  # a metric that moves by less hardly moves
@@ -212,7 +212,8 @@ def sensitivity(axis: SweepAxis, metrics: Sequence[str], values: F64) -> str:
         return _course_title(axis, metrics[0], values[0])
     most = max(moves, key=moves.__getitem__)
     if moves[most] < STILL:
-        return f"{choice_subject(axis)} hardly moves any metric: by {moves[most]:.2f} at most"
+        largest = two_decimals(moves[most])
+        return f"{choice_subject(axis)} hardly moves any metric: by {largest} at most"
     text = (
         f"{choice_subject(axis)} moves {metrics[most]} most, "
         f"which {_change_text(axis, values[most])}"
@@ -228,11 +229,12 @@ def _course_title(axis: SweepAxis, metric: str, values: F64) -> str:
     """Return how one metric changes over one choice."""
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     if high - low < STILL:
-        return f"{metric} hardly moves with the {short(axis)}: {low:.2f} to {high:.2f}"
+        return f"{metric} hardly moves with the {short(axis)}: {span_text(low, high)}"
     if not axis.numeric:
         lowest = point_text(axis, int(np.nanargmin(values)))
         highest = point_text(axis, int(np.nanargmax(values)))
-        return f"{metric} ranges from {low:.2f} ({lowest}) to {high:.2f} ({highest})"
+        ends = f"{two_decimals(low)} ({lowest}) to {two_decimals(high)} ({highest})"
+        return f"{metric} ranges from {ends}"
     x = [axis.values[k] for k in _order(axis)]
     return f"{metric} {_change_text(axis, values)} over a {short(axis)} of {x[0]:g} to {x[-1]:g}"
 
@@ -244,8 +246,8 @@ def _change_text(axis: SweepAxis, values: F64) -> str:
     first, last, low, high = along[0], along[-1], along.min(), along.max()
     if axis.numeric and first != last and {first, last} == {low, high}:
         verb = "falls" if last < first else "rises"
-        return f"{verb} from {first:.2f} to {last:.2f}"
-    return f"lies between {low:.2f} and {high:.2f}"
+        return f"{verb} from {span_text(first, last)}"
+    return f"lies between {two_decimals(low)} and {two_decimals(high)}"
 
 
 def ranges(axes: Sequence[SweepAxis], metric: str, values: F64) -> str:
@@ -254,12 +256,12 @@ def ranges(axes: Sequence[SweepAxis], metric: str, values: F64) -> str:
         return NOTHING
     low, high = np.nanmin(values), np.nanmax(values)
     if high - low < STILL:
-        return f"{metric} hardly moves: {low:.2f} to {high:.2f}"
+        return f"{metric} hardly moves: {span_text(low, high)}"
     texts = []
     for pick in (np.nanargmin, np.nanargmax):
         place = np.unravel_index(int(pick(values)), values.shape)
         where = ", ".join(point_text(axis, int(k)) for axis, k in zip(axes, place))
-        texts.append(f"{values[place]:.2f} ({where})")
+        texts.append(f"{two_decimals(values[place])} ({where})")
     return f"{metric} ranges from {texts[0]} to {texts[1]}"
 
 
@@ -273,12 +275,13 @@ def spread_of_words(number: SweepAxis, word: SweepAxis, metric: str, values: F64
     k = int(np.argmax(differences))
     subject, largest = choice_subject(word), differences[k]
     if largest < STILL:
-        return f"{subject} hardly moves {metric}: by {largest:.2f} at most"
+        return f"{subject} hardly moves {metric}: by {two_decimals(largest)} at most"
     low, high = int(np.argmin(values[:, k])), int(np.argmax(values[:, k]))
-    lowest = f"{values[low, k]:.2f} with {point_text(word, low)}"
-    highest = f"{values[high, k]:.2f} with {point_text(word, high)}"
+    lowest = f"{two_decimals(values[low, k])} with {point_text(word, low)}"
+    highest = f"{two_decimals(values[high, k])} with {point_text(word, high)}"
     where = point_text(number, k)
-    return f"{subject} moves {metric} by up to {largest:.2f}: at {where}, {lowest}, {highest}"
+    most = two_decimals(largest)
+    return f"{subject} moves {metric} by up to {most}: at {where}, {lowest}, {highest}"
 
 
 def _order(axis: SweepAxis) -> list[int]:
@@ -566,7 +569,7 @@ def levels(result: Multiverse) -> HeatMap:
     note = TIES
     if result.silent:
         omitted = ", ".join(map(choice_name, result.silent))
-        least = f"{100 * NOTICED:.0f} %"
+        least = level_text(NOTICED)
         note = f"{TIES} Left out, because they change no share by {least}: {omitted}."
     return HeatMap(
         _levels_title(result),

@@ -29,7 +29,7 @@ from calipers.evaluation.result import Evaluation
 from calipers.metrics.base import Metric
 from calipers.results.document import Document
 from calipers.results.estimate import number
-from calipers.show.words import interval_text, level_text, percent_text, two_decimals
+from calipers.show.words import interval_text, level_text, number_text, percent_text, two_decimals
 from calipers.statistics.estimates import weighed
 from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.weights import BLOCK, Weights, bootstrap
@@ -71,10 +71,8 @@ class Flip:
 
     def __str__(self) -> str:
         changes = " and ".join(change_text(name, *pair) for name, pair in self.changed.items())
-        first, second = self.turned
-        return (
-            f"with {changes}, {self.worse} ({second:.3f}) is ahead of {self.better} ({first:.3f})"
-        )
+        first, second = map(number_text, self.turned)
+        return f"with {changes}, {self.worse} ({second}) is ahead of {self.better} ({first})"
 
 
 @dataclass(frozen=True)
@@ -260,10 +258,10 @@ class Multiverse(Document):
         sentences.append(self._flip_sentence())
         # For two models W and tau only say how often one of them wins.
         if len(self.models) > 2:
-            w = f"Kendall's W = {self.kendall_w:.2f}{self._w_interval()}"
+            w = f"Kendall's W = {two_decimals(self.kendall_w)}{self._w_interval()}"
             sentences.append(
                 f"Agreement of the configurations on the order: {w}, "
-                f"mean tau-b {self.mean_tau:.2f}."
+                f"mean tau-b {two_decimals(self.mean_tau)}."
             )
         return [*sentences, *self._robustness_sentences()]
 

@@ -19,10 +19,14 @@ from calipers.show.words import (
     count_text,
     interval_in_words,
     intervals_by,
+    join,
     level_text,
+    number_text,
     p_text,
+    percent_text,
     reason_text,
     short_name,
+    two_decimals,
 )
 
 NO_PROBABILITY = (
@@ -165,6 +169,26 @@ class Manner:
         return " point" if self.amount(value).lstrip("-") == "1.0" else " points"
 
 
+def ranking_sentence(ranking: Ranking) -> str:
+    """Return in words which model is first and how stable that is."""
+    first = [place.model for place in ranking.places if place.rank == 1]
+    claim = "is first" if len(first) == 1 else "share rank 1"
+    opening = f"{join(first)} {claim} in {ranking.metric}"
+    if ranking.label is not None:
+        opening += f" of {ranking.label}"
+    if ranking.reason is not None:
+        return f"{opening}; the stability of this order is unknown ({reason_text(ranking.reason)})."
+    replicates = ranking.replicates - ranking.undefined
+    words = (
+        f"{opening}, and in {percent_text(ranking.winner_kept)} of {replicates} bootstrap "
+        "replicates (a share, not a probability of being better)."
+    )
+    tau = ranking.tau.mean
+    if len(ranking.places) > 2 and not math.isnan(tau):
+        words += f" Mean Kendall's tau with the orders of the replicates: {two_decimals(tau)}."
+    return words
+
+
 def describe(d: Difference, manner: Manner) -> str:
     """Return one or a few sentences on a difference between two models."""
     where = d.metric if d.label is None else f"{d.metric} of {d.label}"
@@ -188,7 +212,7 @@ def describe(d: Difference, manner: Manner) -> str:
     else:
         claim = f"{first} and {second} in {where}, without a test"
     value = d.estimate_for(first).value
-    text = f"{claim}: {one:.3f} against {other:.3f}, a difference of "
+    text = f"{claim}: {number_text(one)} against {number_text(other)}, a difference of "
     text += f"{manner.amount(value)}{manner.unit(value)} ({_evidence(d, manner, first)})."
     return " ".join([text, *_cautions(d), *_margin(d, manner)])
 

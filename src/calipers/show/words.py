@@ -57,7 +57,7 @@ def number_text(value: float) -> str:
 
 def two_decimals(value: float) -> str:
     """Return a number in a sentence or a title; what rounds to zero has no sign."""
-    return f"{round(value, 2) + 0.0:.2f}"
+    return f"{round(float(value), 2) + 0.0:.2f}"
 
 
 def signed_text(value: float) -> str:

@@ -28,6 +28,7 @@ from calipers.errors import InputError, UsageError, flag, one_of, real, several,
 from calipers.kernels.resampling import check_seed
 from calipers.results.document import Document
 from calipers.results.estimate import number
+from calipers.show.words import two_decimals
 from calipers.stability.bag_scores import STANDARD, Pooling
 from calipers.stability.evidence import (
     AHEAD,
@@ -468,7 +469,11 @@ class Cell:
     n: int
 
     def __str__(self) -> str:
-        return "-" if self.mean != self.mean else f"{self.mean:.2f} ± {self.sd:.2f}"
+        return (
+            "-"
+            if self.mean != self.mean
+            else f"{two_decimals(self.mean)} ± {two_decimals(self.sd)}"
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the cell for JSON."""

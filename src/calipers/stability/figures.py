@@ -46,11 +46,14 @@ from calipers.show.figures import (
     Scatter,
 )
 from calipers.show.words import (
+    digits,
     intervals_by,
     level_text,
     percent_span,
     percent_text,
     short_name,
+    span_text,
+    two_decimals,
     why,
 )
 from calipers.stability.analyse import COLUMNS, Cell, StabilityTable
@@ -333,7 +336,7 @@ def score_text(value: float) -> str:
     """Return a score with two digits; empty if it is undefined."""
     if math.isnan(value):
         return ""
-    text = f"{value:.2f}"
+    text = two_decimals(value)
     # Rounding must not leave a sign without a number.
     if text == "-0.00":
         return "0.00"
@@ -565,10 +568,12 @@ def _table_title(x: F64, y: F64, measure: str, score: str) -> str:
     together = correlation(x, y)
     if not both.any():
         return f"No analysis has both {score} and {WORDS[measure]}"
-    span = f"{score} from {x[both].min():.2f} to {x[both].max():.2f}"
-    other = f"{WORDS[measure]} from {y[both].min():.2f} to {y[both].max():.2f}"
+    span = f"{score} from {span_text(x[both].min(), x[both].max())}"
+    other = f"{WORDS[measure]} from {span_text(y[both].min(), y[both].max())}"
     correlation_text = (
-        f"; rank correlation {together:.2f}, n = {both.sum()}" if together == together else ""
+        f"; rank correlation {two_decimals(together)}, n = {both.sum()}"
+        if together == together
+        else ""
     )
     return f"{span}, {other}{correlation_text}"
 
@@ -712,7 +717,7 @@ def _size_names(result: ObjectStability) -> tuple[str, ...]:
 
 
 def _size_note(result: ObjectStability) -> str:
-    areas = " and ".join(f"{area:.4g}" for area in result.settings["sizes"])
+    areas = " and ".join(digits(area, 4) for area in result.settings["sizes"])
     return f"Sizes are separated at an area of {areas}." if areas else ""
 
 

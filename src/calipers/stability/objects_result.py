@@ -35,6 +35,7 @@ from calipers.show.words import (
     plural,
     reason_text,
     span_text,
+    two_decimals,
 )
 from calipers.stability.answers import jackknife_error, t_interval
 from calipers.stability.objects_evidence import ObjectPairs, mean_of_defined
@@ -471,7 +472,7 @@ def _agreement(result: ObjectStability) -> str:
     details = f"mean over {_count_text(value.n_images, 'image')}"
     sd = result.sd("agreement")
     if sd == sd:
-        details += f", standard deviation {sd:.2f}"
+        details += f", standard deviation {two_decimals(sd)}"
     if n_silent:
         details += f"; {_count_text(n_silent, 'image')} without any prediction left out"
     return f"Two models agree on {_share(value)} of what they predict, correct or not ({details})."
@@ -486,7 +487,7 @@ def _overlap(result: ObjectStability) -> str:
         interval = f" ({interval_in_words(value)})"
     return (
         "Where they agree, their shapes have a mean intersection over union of "
-        f"{value.value:.2f}{interval}."
+        f"{two_decimals(value.value)}{interval}."
     )
 
 
@@ -505,9 +506,9 @@ def _trainings(result: ObjectStability) -> str:
     without, value = jackknife.without, jackknife.value
     name = max(without, key=lambda model: abs(without[model] - value))
     return (
-        f"Other trainings: without one of the models, the agreement lies between "
-        f"{min(without.values()):.2f} and {max(without.values()):.2f} (furthest away without "
-        f"{name}); the jackknife over {len(result.models)} models gives {value:.2f} "
+        "Other trainings: without one of the models, the agreement ranges from "
+        f"{span_text(min(without.values()), max(without.values()))} (it changes most without "
+        f"{name}); the jackknife over {len(result.models)} models gives {two_decimals(value)} "
         f"({ci_text(jackknife.level, span_text(jackknife.low, jackknife.high))})."
     )
 

@@ -41,10 +41,7 @@ from calipers.show.html import (
     text,
 )
 from calipers.show.svg.draw import svg
-from calipers.show.words import (
-    Short,
-    level_text,
-)
+from calipers.show.words import Short, level_text, two_decimals
 from calipers.stability.figures import FIGURES, MapSlice, available
 from calipers.stability.objects_result import ObjectStability
 from calipers.stability.result import (
@@ -369,17 +366,17 @@ def trust(result: StabilityResult, what: str = "map") -> str:
             why = "mark different places on the same image"
         also = ""
         if _wrong(right):
-            also = f" Nor do they mark what the reference marks (mean DICE {right:.2f})."
+            also = f" Nor do they mark what the reference marks (mean DICE {two_decimals(right)})."
         elif right is not None:
             also = (
                 " Still, on average they mark much of what the reference marks "
-                f"(mean DICE {right:.2f})."
+                f"(mean DICE {two_decimals(right)})."
             )
         return f"Do not trust a single {what}: these {models} {why}.{also}"
     if _wrong(right):
         return (
             f"Do not trust these {what}s: the {models} {word} mark the same places, but these are "
-            f"mostly not where the reference is (mean DICE {right:.2f}). "
+            f"mostly not where the reference is (mean DICE {two_decimals(right)}). "
             "Stable does not mean correct."
         )
     start = (
@@ -390,7 +387,7 @@ def trust(result: StabilityResult, what: str = "map") -> str:
         start = f"Any one {what} represents the others: these {models} mark nearly the same places."
     if right is None:
         return f"{start} Without references it is unknown whether they are the right places."
-    return f"{start} They are mostly where the reference is (mean DICE {right:.2f})."
+    return f"{start} They are mostly where the reference is (mean DICE {two_decimals(right)})."
 
 
 def _wrong(dice: float | None) -> bool:

@@ -32,6 +32,7 @@ from calipers.show.words import (
     percent_text,
     plural,
     share_in_words,
+    span_text,
     two_decimals,
     value_in_words,
 )
@@ -476,7 +477,7 @@ def _undefined(result: StabilityResult) -> Iterator[Remark]:
             f"APJ and AJ are undefined for {binary.pairs} of {binary.of_pairs} pairs of maps "
             f"({percent_text(binary.share)}), which both call nothing or everything positive; "
             f"{binary.bags} of {binary.of_bags} bags have no value. They are skipped; counted as "
-            f"agreement, APJ is {other.value:.2f}"
+            f"agreement, APJ is {two_decimals(other.value)}"
         )
         yield Remark("undefined-pairs", text)
     if ranks.pairs > MANY_UNDEFINED * ranks.of_pairs:
@@ -610,7 +611,7 @@ def _other_trainings(jackknife: LeaveOneOut) -> str:
     if jackknife.reason is not None:
         return "it cannot be estimated for other trainings"
     return (
-        f"for other trainings it is {jackknife.low:.2f} to {jackknife.high:.2f}, from leaving out "
+        f"for other trainings it is {span_text(jackknife.low, jackknife.high)}, from leaving out "
         "one model at a time"
     )
 
@@ -629,7 +630,9 @@ def _worst_images(result: StabilityResult) -> Iterator[str]:
     order = result.ranked("APJ")
     if len(order) > MOST_IMAGES:
         values = result.per_bag("APJ")
-        images = ", ".join(f"{result.ids[i]} ({values[i]:.2f})" for i in order[:MOST_IMAGES])
+        images = ", ".join(
+            f"{result.ids[i]} ({two_decimals(values[i])})" for i in order[:MOST_IMAGES]
+        )
         yield f"Look first at the images on which they differ most: {images}."
 
 
@@ -642,13 +645,15 @@ def _against_reference(result: StabilityResult) -> Iterator[str]:
         text = (
             "Marking the same places is not marking the right ones: against the reference on "
             f"{n} annotated {images} the mean DICE is {_value_text(dice)}, "
-            f"from {np.min(values):.2f} to {np.max(values):.2f} between models"
+            f"from {span_text(np.min(values), np.max(values))} between models"
         )
         # On the annotated bags only, which need not be all that were used.
         of_dice = localized.per_bag("DICE")[0]
         rank_correlation = correlation(result.per_bag("APJ")[localized.places], of_dice)
         if rank_correlation == rank_correlation:
-            text += f"; its rank correlation with APJ over images is {rank_correlation:.2f}"
+            text += (
+                f"; its rank correlation with APJ over images is {two_decimals(rank_correlation)}"
+            )
         yield f"{text}."
     if localized.has("AUC"):
         auc = localized.get("AUC")

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.results.estimate import Estimate
-from calipers.show.words import plural
+from calipers.show.words import digits, plural
 from calipers.statistics.estimates import Case, weighed
 from calipers.statistics.few_errors import special
 from calipers.statistics.intervals import FEWEST_UNITS
@@ -104,6 +104,6 @@ def note_on_groups(spreads: Sequence[GroupSpread | None], units: Units) -> str |
     subject = unit_names[:1].upper() + unit_names[1:]
     return (
         f"{subject} were resampled, but results differ between {groups}: the standard error over "
-        f"{first.n_groups} {groups} is {first.ratio:.1f} times that over {unit_names}. The "
+        f"{first.n_groups} {groups} is {digits(first.ratio, 2)} times that over {unit_names}. The "
         f"intervals hold for other {unit_names} of these {groups}; {advice}."
     )

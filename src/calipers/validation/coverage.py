@@ -18,6 +18,7 @@ from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
+from calipers.show.words import percent_number
 from calipers.validation.cells import (
     HIGHEST,
     LOWEST,
@@ -136,7 +137,7 @@ def _family_table(cells: Sequence[CoverageCell], earlier: Sequence[CoverageCell]
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+    return f"{percent_number(share, fine=True)} %"
 
 
 def _share(value: float) -> str:

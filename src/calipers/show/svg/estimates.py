@@ -71,6 +71,7 @@ from calipers.show.svg.canvas import (
     width_of,
     words,
 )
+from calipers.show.words import percent_text
 
 FOREST_ROW = 23.0
 OFFSET = 11.0  # between the series of a row
@@ -631,7 +632,7 @@ def _share_key(sheet: Sheet, of: str) -> tuple[list[str], float]:
     for share in KEY:
         r = 9.0 * math.sqrt(share)
         parts.append(el("circle", cx=x + r, cy=12.0, r=r, cls="fig-blob fig-f0"))
-        text = f"{share:.0%}".replace("%", " %")
+        text = percent_text(share)
         parts.append(words(x + 2 * r + 4.0, 16.0, text))
         x += 2 * r + 4.0 + width_of(text) + 12.0
     x, y = (x + 8.0, 12.0) if sheet.width >= 520.0 else (0.0, 34.0)
@@ -659,7 +660,7 @@ def _model(figure: Blob, m: int, at: Plane, largest: float) -> list[str]:
             # The eye compares areas, so the radius grows with the root of the share.
             radius = largest * math.sqrt(min(share, 1.0))
             inner = title(
-                f"{figure.models[m]}, rank {r + 1}: {100 * share:.1f} % of the {figure.of}"
+                f"{figure.models[m]}, rank {r + 1}: {percent_text(share)} of the {figure.of}"
             )
             parts.append(
                 el(

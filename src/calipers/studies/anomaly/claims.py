@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from calipers.show.words import percent_text
 from calipers.studies.anomaly.archive import SEEN, SLICES, VOLUMES, Benchmark
 from calipers.studies.anomaly.controlled import (
     AS_MANY,
@@ -457,12 +458,13 @@ def _(run: AnomalyRun) -> ClaimJudgement:
         least, most = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
         taus = {name: _same_order(bench, name) for name in ("softIoU", "F1@0.5", "AP/dataset")}
         flags.append(middle >= HIDDEN)
+        tau_words = ", ".join(f"{name} {number_text(tau)}" for name, tau in taus.items())
         parts.append(
             f"{bench.name}: {bench.slices - bench.slices_seen} of {bench.slices} slices contain no "
-            f"object. Of the false positive voxels, {middle:.0%} lie there (median over the "
-            f"algorithms; {least} {shares[least]:.0%}, {most} {shares[most]:.0%}). Tau-b of the "
-            "orders on all slices and on slices with an object: "
-            f"{', '.join(f'{name} {number_text(tau)}' for name, tau in taus.items())}."
+            f"object. Of the false positive voxels, {percent_text(middle)} lie there (median over "
+            f"the algorithms; {least} {percent_text(shares[least])}, {most} "
+            f"{percent_text(shares[most])}). Tau-b of the orders on all slices and "
+            f"on slices with an object: {tau_words}."
         )
     return ClaimJudgement(
         joint_verdict(flags),
@@ -486,7 +488,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
         flags.append(share >= FREQUENT)
         parts.append(
             f"{bench.name}: {bench.slices - bench.slices_seen} of {bench.slices} slices "
-            f"({share:.0%}) and half of the {bench.counts.test} volumes"
+            f"({percent_text(share)}) and half of the {bench.counts.test} volumes"
         )
     return ClaimJudgement(
         joint_verdict(flags),

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from calipers.monitors.labels import OMS, OOD
+from calipers.show.words import percent_text
 from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict
 from calipers.studies.monitors.experiments import (
     EXACT,
@@ -336,7 +337,7 @@ def _(trial: Trial) -> Finding:
         f"{estimate_text(get('AUROC', by_ood, OOD))}), under OMS it has "
         f"{estimate_text(get('AUROC', by_ood, OMS))}; the best by OMS is {by_oms} "
         f"({estimate_text(get('AUROC', by_oms, OMS))}). The winner differs in "
-        f"{100 * rank_agreement.winner_differs:.1f} % of {rank_agreement.replicates} replicates; "
+        f"{percent_text(rank_agreement.winner_differs)} of {rank_agreement.replicates} replicates; "
         f"tau-b of the two orders {rank_agreement.kendall:.2f} [{rank_agreement.low:.2f}, "
         f"{rank_agreement.high:.2f}]."
     )
@@ -360,7 +361,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
             f"{int(labels[1].sum())} show objects that are ({int((labels[0] & labels[1]).sum())} "
             f"both). Best for pictures is {picture.winner} ({_area_text(picture)}), best for "
             f"objects {by_object.winner} ({_area_text(by_object)}); the best differs in "
-            f"{100 * agreement.winner_differs:.1f} % of the replicates, tau-b of the orders is "
+            f"{percent_text(agreement.winner_differs)} of the replicates, tau-b of the orders is "
             f"{agreement.kendall:.2f} [{agreement.low:.2f}, {agreement.high:.2f}]."
         )
     return ClaimJudgement(joint_verdict(flags), "\n".join(sentences))

@@ -16,6 +16,7 @@ import numpy as np
 from calipers.arrays import F64
 from calipers.monitors.labels import OMS, OOD
 from calipers.show.figures import Axis, Bars, Curves, Dots, Figure, HeatMap, Line, Scatter
+from calipers.show.words import percent_text
 from calipers.studies.framework import StudyFigure
 from calipers.studies.monitors.experiments import (
     IDEAL,
@@ -114,8 +115,8 @@ def labels_figure(run: MonitorsRun) -> StudyFigure:
             one.evaluation.disagreement.share(name).value for name in ("OOD-safe", "unsafe-ID")
         )
         title = (
-            f"{one.title}: {safe:.0%} of the OOD images are safe, {inside:.0%} of the unsafe "
-            "images are in distribution"
+            f"{one.title}: {percent_text(safe)} of the OOD images are safe, "
+            f"{percent_text(inside)} of the unsafe images are in distribution"
         )
     else:
         title = "Safe and unsafe images"
@@ -218,7 +219,7 @@ def rejected_figure(run: MonitorsRun) -> StudyFigure:
     shares = {}
     for best in (one.order(OOD)[0], one.order(OMS)[0]):
         share = one.evaluation.disagreement.rejected(best, ood=True, unsafe=True).value
-        shares[best] = "no share" if np.isnan(share) else f"{share:.0%}"
+        shares[best] = "no share" if np.isnan(share) else percent_text(share)
     words = ", ".join(f"{share} by {best}" for best, share in shares.items())
     return StudyFigure(
         "figure-4",

@@ -16,6 +16,7 @@ from scipy.stats import spearmanr
 
 from calipers.arrays import F64
 from calipers.regression.model import Coefficient
+from calipers.show.words import percent_text
 from calipers.studies.claim_rules import ClaimRules
 from calipers.studies.framework import Basis, ClaimJudgement, Claims, joint_verdict
 from calipers.studies.open_choices import Outcomes, Scan, ScanShare, scan_configurations
@@ -222,9 +223,9 @@ def _(run: PolypRun) -> ClaimJudgement:
         kinds["Real outlines (SIIM, pneumothorax)"] = siim.shapes
         inside = siim.accepted["perfect boxes", "point-in-mask"]
         note = (
-            f"{100 * siim.non_convex:.0f} % of the {siim.n_masks} outlines of SIIM are not convex; "
-            f"the centre of a perfect box lies in {100 * inside:.0f} % of the masks. No outlines "
-            "of real polyps were available, so how concave they are is not known here."
+            f"{percent_text(siim.non_convex)} of the {siim.n_masks} outlines of SIIM are not "
+            f"convex; the centre of a perfect box lies in {percent_text(inside)} of the masks. No "
+            "outlines of real polyps were available, so how concave they are is not known here."
         )
     flags, words = [], []
     for kind, (odd, even) in kinds.items():
@@ -232,8 +233,8 @@ def _(run: PolypRun) -> ClaimJudgement:
             flags.append(odd.share >= RULES.limit("similar") and odd.share > even.share)
             words.append(
                 f"{kind}: the mask loses {odd.lost} of {odd.n} non-convex shapes that the hull "
-                f"finds ({100 * odd.share:.1f} %), and {even.lost} of {even.n} others "
-                f"({100 * even.share:.1f} %)."
+                f"finds ({percent_text(odd.share)}), and {even.lost} of {even.n} others "
+                f"({percent_text(even.share)})."
             )
     if not flags:
         return untested("No polyp with a prediction is non-convex.")
@@ -271,7 +272,7 @@ def _(run: PolypRun) -> ClaimJudgement:
         return untested("No prediction has its centre in a polyp.")
     words = (
         f"{below} of {inside} predictions with their centre in a polyp "
-        f"({100 * below / inside:.1f} %)."
+        f"({percent_text(below / inside)})."
     )
     return ClaimJudgement(below / inside >= RULES.limit("similar"), words)
 
@@ -309,8 +310,8 @@ def _(run: PolypRun) -> ClaimJudgement:
         accepted = run.people.siim.accepted
         mask, hull = (accepted["perfect boxes", name] for name in OVERLAPS[1:])
         note = (
-            f"Real outlines (SIIM): at 0.5, mask IoU accepts {100 * mask:.0f} % of perfect boxes, "
-            f"hull IoU {100 * hull:.0f} %."
+            f"Real outlines (SIIM): at 0.5, mask IoU accepts {percent_text(mask)} of perfect "
+            f"boxes, hull IoU {percent_text(hull)}."
         )
     return ClaimJudgement(outcome, words, note)
 
@@ -403,7 +404,7 @@ def _(run: PolypRun) -> ClaimJudgement:
     note = ""
     if run.people.siim is not None:
         accepted = run.people.siim.accepted
-        own_words = [f"{one} {100 * accepted['perfect boxes', one]:.0f} %" for one in POINTS]
+        own_words = [f"{one} {percent_text(accepted['perfect boxes', one])}" for one in POINTS]
         note = f"Real outlines (SIIM), accepted perfect boxes: {', '.join(own_words)}."
     share = share_of(run, "points-alike")
     evidence = f"The three lie within: {', '.join(words)}."
@@ -521,7 +522,7 @@ def _(run: PolypRun) -> ClaimJudgement:
     lowest = min(shares.values())
     limit = RULES.limit("almost-all")
     outcome = graded(lowest == 1, lowest >= limit)
-    words = ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items())
+    words = ", ".join(f"{name} {percent_text(share)}" for name, share in shares.items())
     return ClaimJudgement(outcome, f"Rejected: {words}.")
 
 
@@ -534,7 +535,7 @@ def _(run: PolypRun) -> ClaimJudgement:
         return untested(NO_PEOPLE)
     average = np.mean(position) > np.mean(overlap)
     outcome = graded(min(position) > max(overlap), average)
-    words = ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items())
+    words = ", ".join(f"{name} {percent_text(share)}" for name, share in shares.items())
     return ClaimJudgement(outcome, f"Accepted ({who}): {words}.", stand_in(run))
 
 
@@ -547,7 +548,7 @@ def _(run: PolypRun) -> ClaimJudgement:
     is_best = own >= RULES.limit("almost-all") and own >= max(shares.values())
     # Marks of one nodule are those that touch, so that LIDC alone cannot make this hold.
     outcome = graded(is_best and run.ratings is not None, is_best)
-    others = [f"{name} {100 * share:.1f} %" for name, share in shares.items()]
+    others = [f"{name} {percent_text(share)}" for name, share in shares.items()]
     return ClaimJudgement(outcome, f"Accepted ({who}): {', '.join(others)}.", stand_in(run))
 
 
@@ -654,7 +655,7 @@ def _(run: PolypRun) -> ClaimJudgement:
     frames = np.array(printed.TABLE_2_FRAMES)
     n, prevalence = int(frames.sum()), float(frames @ printed.TABLE_2_PREVALENCE / frames.sum())
     if n != printed.TABLE_2_TOTAL[0] or abs(prevalence - printed.TABLE_2_TOTAL[1]) > 1:
-        wrong.append(f"{n} frames, {prevalence:.1f} %")
+        wrong.append(f"{n} frames, {percent_text(prevalence / 100)}")
     words = "; ".join(wrong) or "all fourteen follow"
     outcome = True if not wrong else None
     return ClaimJudgement(

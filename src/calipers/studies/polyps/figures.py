@@ -27,6 +27,7 @@ from calipers.matching.matches import View
 from calipers.pictures.overlays import outline_of
 from calipers.sensitivity.figures import ranks
 from calipers.show.figures import Axis, Bars, BoxDots, BoxMark, Curves, Figure, Line, Overlay, Ring
+from calipers.show.words import percent_text
 from calipers.studies.framework import StudyFigure
 from calipers.studies.polyps.claims import accepted_useful, range_of, span_text, value_text
 from calipers.studies.polyps.endoscopy import centre_frames, drawn_frame
@@ -493,8 +494,8 @@ def _people(run: PolypRun) -> StudyFigure | None:
     )
     best, worst = max(shares, key=lambda k: shares[k]), min(shares, key=lambda k: shares[k])
     title = (
-        f"{NAMES.get(best, best).capitalize()} accepts {100 * shares[best]:.0f} % of what people "
-        f"found, {NAMES.get(worst, worst)} {100 * shares[worst]:.0f} %"
+        f"{NAMES.get(best, best).capitalize()} accepts {percent_text(shares[best])} of what people "
+        f"found, {NAMES.get(worst, worst)} {percent_text(shares[worst])}"
     )
     caption = f"{who}."
     if run.ratings is None:
@@ -521,7 +522,7 @@ def _ranking(run: PolypRun) -> StudyFigure | None:
     result = run.ranking
     share = max(result.wins.values())
     title = (
-        f"{result.winner} is first in {100 * share:.0f} % of {len(result.each)} configurations; "
+        f"{result.winner} is first in {percent_text(share)} of {len(result.each)} configurations; "
         f"Kendall's W {result.kendall_w:.2f}"
     )
     varied = [name for name in result.choices if len(GRID.get(name, ())) > 1]

@@ -18,6 +18,7 @@ import numpy as np
 from calipers.regression.tables import localization_tables, tables
 from calipers.sensitivity.tables import levels_table, wins_table
 from calipers.show.table import Amount, Cell, Table, same_kind
+from calipers.show.words import percent_text
 from calipers.studies.framework import counterparts_table
 from calipers.studies.polyps import printed
 from calipers.studies.polyps.claims import AP_NAMES, column_summary
@@ -209,7 +210,7 @@ def _people(run: PolypRun) -> list[Table]:
             rows.append((name, *(siim.accepted[kind, name] for kind in kinds)))
         note = (
             f"{siim.n_masks} outlines of pneumothorax on {siim.n_images} images, of which "
-            f"{100 * siim.non_convex:.0f} % are not convex; overlap criteria at 0.5. Noise: a "
+            f"{percent_text(siim.non_convex)} are not convex; overlap criteria at 0.5. Noise: a "
             "tenth of the sides in place and size."
         )
         title = "Real outlines (SIIM): share of boxes that criteria accept"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from calipers.show.words import percent_text
 from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict
 from calipers.studies.rodeo.claims import (
     INVARIANT,
@@ -218,7 +219,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
         loss = (1.0 - low) / (1.0 - floor)
         floors.append(floor)
         lowest.append(low)
-        shares.append(f"{loss:.0%}")
+        shares.append(percent_text(loss))
         flags.append(loss < 0.33)
     return ClaimJudgement(
         joint_verdict(flags),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from calipers.agreement.raters import agreement_scores
+from calipers.show.words import percent_text
 from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict
 from calipers.studies.stability.data import BINARY, ROW_TOTALS, RULES
 from calipers.studies.stability.experiments import (
@@ -216,9 +217,9 @@ def _(run: StabilityRun) -> ClaimJudgement:
     return ClaimJudgement(
         joint_verdict([value < 1e-9 for value in off.values()]),
         f"Two simulated maps without ties: {one.formula['without ties']:.3f} by the formula and "
-        f"{one.spearman['without ties']:.3f}. With everything below 0.5 set to 0 ({one.zeros:.0%} "
-        f"of the cells are 0 in both): {one.formula['with ties']:.3f} by the formula, "
-        f"{one.spearman['with ties']:.3f} by the correlation of midranks.",
+        f"{one.spearman['without ties']:.3f}. With everything below 0.5 set to 0 "
+        f"({percent_text(one.zeros)} of the cells are 0 in both): {one.formula['with ties']:.3f} "
+        f"by the formula, {one.spearman['with ties']:.3f} by the correlation of midranks.",
         "With ties the formula is wrong, and too high. As printed, table I also has a root from "
         "Pearson's formula in it.",
     )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calipers.arrays import F64, Flags
+from calipers.show.words import percent_text
 from calipers.stability.evidence import bag_means, pair_scores
 from calipers.stability.result import StabilityResult
 from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict, number_text
@@ -140,8 +141,8 @@ def _(run: StabilityRun) -> ClaimJudgement:
     return ClaimJudgement(
         joint_verdict([all(alike), n == len(disputed)]),
         f"The first model of {len(alike)} cells repeated five times: no instance is called by some "
-        f"but not all in {sum(alike)}. The trainings themselves: {min(disputed):.1%} to "
-        f"{max(disputed):.1%} of the instances are.",
+        f"but not all in {sum(alike)}. The trainings themselves: {percent_text(min(disputed))} to "
+        f"{percent_text(max(disputed))} of the instances are.",
     )
 
 
@@ -288,8 +289,8 @@ def _(run: StabilityRun) -> ClaimJudgement:
             touches.append(calls[:, ~inside].any(axis=1).mean())
         flags += [float(np.mean(shares)) >= 0.5, float(np.mean(touches)) >= 0.5]
         words.append(
-            f"{setting}: {np.mean(shares):.0%} of the picture is called, and some of the padding "
-            f"in {np.mean(touches):.0%} of the maps"
+            f"{setting}: {percent_text(np.mean(shares))} of the picture is called, and some of the "
+            f"padding in {percent_text(np.mean(touches))} of the maps"
         )
     if not flags:
         return _no_poor(run)
@@ -401,7 +402,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
             continue
         shares = [float((~is_good[rows]).mean()) for rows in (is_low, ~is_low)]
         flags.append(shares[0] > shares[1])
-        words.append(f"{setting} {shares[0]:.1%} and {shares[1]:.1%}")
+        words.append(f"{setting} {percent_text(shares[0])} and {percent_text(shares[1])}")
     parts = [] if not flags else [all(flags)]
     if n_good:
         parts.insert(0, n_exceptions <= RULES.limit("exceptions") * n_good)

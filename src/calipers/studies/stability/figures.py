@@ -13,6 +13,7 @@ import numpy as np
 
 from calipers.arrays import F64, Flags
 from calipers.show.figures import Axis, Bars, Curves, Dots, Figure, HeatMap, Line, Scatter
+from calipers.show.words import percent_text
 from calipers.stability.result import StabilityResult
 from calipers.studies.anomaly.figures import picture
 from calipers.studies.framework import StudyFigure
@@ -256,7 +257,7 @@ def _ties(run: StabilityRun) -> StudyFigure:
     )
     caption = (
         "Two simulated maps of 256 instances, a spot on a noisy background; with ties: everything "
-        f"below 0.5 is 0, which is {one.zeros:.0%} of the instances in both maps."
+        f"below 0.5 is 0, which is {percent_text(one.zeros)} of the instances in both maps."
     )
     taus = one.tau_a["with ties"], one.tau_b["with ties"]
     title = f"With ties tau-a is {taus[0]:.2f} and tau-b {taus[1]:.2f}: the variant must be named"

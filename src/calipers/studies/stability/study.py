@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from calipers.show.words import percent_text
 from calipers.stability.analyse import SWEEP
 from calipers.studies.framework import Claims, Progress, Study, StudyOptions, StudyResult
 from calipers.studies.stability import claims, claims_maps, claims_networks
@@ -130,10 +131,11 @@ def _network_methods(run: StabilityRun) -> tuple[str, ...]:
         f"bag labels. Adam, one-cycle schedule, {size['epochs']} epochs, {size['n_train']} bags, "
         f"half of them positive; {size['subsets']} trainings on random subsets of 95 % with "
         f"different first weights, all tested on the same {size['n_test']} bags. With known "
-        f"instances, those of {SHARES[KNOWN]:.0%} of the positive training bags are known and "
-        "count five times. Size and plan were chosen on networks of another seed, so that all "
-        "networks are trained in minutes. They are much smaller than those of the paper, and start "
-        "from random weights: orders and signs may be compared with the paper, numbers may not."
+        f"instances, those of {percent_text(SHARES[KNOWN])} of the positive training bags are "
+        "known and count five times. Size and plan were chosen on networks of another seed, so "
+        "that all networks are trained in minutes. They are much smaller than those of the paper, "
+        "and start from random weights: orders and signs may be compared with the paper, numbers "
+        "may not."
     )
     return networks, DATA_WORDS
 

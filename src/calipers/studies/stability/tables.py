@@ -18,6 +18,7 @@ import numpy as np
 
 from calipers.agreement.raters import agreement_scores
 from calipers.show.table import Amount, Cell, Kind, Table, same_kind
+from calipers.show.words import percent_text
 from calipers.stability.result import StabilityResult
 from calipers.studies.framework import counterparts_table
 from calipers.studies.stability.data import (
@@ -380,9 +381,9 @@ def _supervision(run: StabilityRun) -> Table | None:
         columns += [name, f"{name}, known", f"{name} change"]
         kinds += ["value", "value", "signed"]
     note = (
-        f"Known: the instances of {SHARES[KNOWN]:.0%} of the positive training bags are known, and "
-        "count five times in the loss (section IV of the paper and Li et al.). Means over bags "
-        "and models; table VII has the intervals."
+        f"Known: the instances of {percent_text(SHARES[KNOWN])} of the positive training bags are "
+        "known, and count five times in the loss (section IV of the paper and Li et al.). Means "
+        "over bags and models; table VII has the intervals."
     )
     return Table(
         tuple(columns),
