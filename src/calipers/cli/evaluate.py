@@ -232,7 +232,9 @@ def _with_frame_rate(cohort: Cohort, rate: float) -> Cohort:
 def _check_summary(options: dict[str, Any]) -> None:
     """Raise before the work unless a grouping has the column whose groups are averaged."""
     over = options["summary"]
-    columns = [name.partition("=")[0].strip() for text in options["by"] for name in text.split(",")]
+    columns = []
+    for text in options["by"]:
+        columns += [name.partition("=")[0].strip() for name in text.split(",")]
     if over in ("size", "class") or over not in columns:
         raise UsageError(
             f"--summary {over} averages groups of images of a --by: give --by {over} or "

@@ -497,7 +497,8 @@ def misspelt(labels: Survey, one: Survey) -> list[Symptom]:
     match = same_names(unknown, list(labels.files))
     if match is None:
         return []
-    pairs = zip(match.images, (list(labels.files)[k] for k in match.images.values()))
+    names = list(labels.files)
+    pairs = [f"{name} is {names[k]}" for name, k in match.images.items()]
     symptom = Symptom(
         "image-names",
         "error",
@@ -506,7 +507,7 @@ def misspelt(labels: Survey, one: Survey) -> list[Symptom]:
         len(unknown),
         len(one.files),
         "name the files as those of the references",
-        few([f"{name} is {other}" for name, other in pairs]),
+        few(pairs),
     )
     return [symptom]
 

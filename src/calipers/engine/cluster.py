@@ -74,8 +74,13 @@ class _Tolerant(Executor):
         """Begin a call."""
         inner, outer = self._executor.submit(call, *args, **kwargs), Future[Any]()
         inner.add_done_callback(lambda future: _pass_on(future, outer))
+
+        def cancel_with(future: Future[Any]) -> None:
+            if future.cancelled():
+                inner.cancel()
+
         # A call that nobody waits for any more need not run.
-        outer.add_done_callback(lambda future: inner.cancel() if future.cancelled() else None)
+        outer.add_done_callback(cancel_with)
         return outer
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

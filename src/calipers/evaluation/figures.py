@@ -490,9 +490,14 @@ def _first_column(evaluation: Evaluation, by: str | None) -> str:
 def differences(comparison: Comparison, *, most: int | None = None) -> Forest:
     """Return the differences with their intervals, or the first ``most``; no difference is 0."""
     series, rows = _difference_rows(comparison, most)
-    marks = [mark for row in rows for mark in row.marks]
-    ends = [abs(end) for mark in marks for end in (mark.value, mark.low, mark.high)]
-    longest = max((length for length in ends if math.isfinite(length)), default=0.0)
+    marks: list[Mark] = []
+    for row in rows:
+        marks += row.marks
+    longest = 0.0
+    for mark in marks:
+        for end in (mark.value, mark.low, mark.high):
+            if math.isfinite(end):
+                longest = max(longest, abs(end))
     limit = longest * 1.05 or 1.0
     return Forest(
         _differences_title(comparison),

@@ -486,6 +486,11 @@ def _assemble(
     for view, own in zip(views, owner):
         n_hits = parts[view][1]
         of_point.append(own[n_hits - 1] if len(n_hits) else n_hits)
+    # Hits count on through all views: those of a view begin where the ones before it end.
+    point_hits = [start + parts[view][1] for start, view in zip(base.tolist(), views)]
+    point_marks = [parts[view][2] for view in views]
+    n_hits_of_class = [np.bincount(entry, minlength=n_classes) for entry in owner]
+    n_points_of_class = [np.bincount(entry, minlength=n_classes) for entry in of_point]
     return ReplicatePlan(
         group_of=group_of,
         row_image=_concatenate(rows[0]).astype(np.int32),
@@ -493,16 +498,10 @@ def _assemble(
         mark_at=_concatenate(marks[0]),
         mark_offsets=ragged.from_counts(_concatenate(marks[1])),
         hit_image=image[order[_concatenate(hits)]].astype(np.int32),
-        hit_offsets=ragged.from_counts(
-            _concatenate([np.bincount(entry, minlength=n_classes) for entry in owner])
-        ),
-        point_hits=_concatenate(
-            [start + parts[view][1] for start, view in zip(base.tolist(), views)]
-        ),
-        point_mark=_concatenate([parts[view][2] for view in views]),
-        point_offsets=ragged.from_counts(
-            _concatenate([np.bincount(entry, minlength=n_classes) for entry in of_point])
-        ),
+        hit_offsets=ragged.from_counts(_concatenate(n_hits_of_class)),
+        point_hits=_concatenate(point_hits),
+        point_mark=_concatenate(point_marks),
+        point_offsets=ragged.from_counts(_concatenate(n_points_of_class)),
         enveloped=enveloped,
     )
 

@@ -76,25 +76,31 @@ class WeightedSum(MatchMetric):
         self.outputs = tuple(outputs)
         self.recipe = MatchRecipe(tuple(dict.fromkeys(views)))
         bounds = tuple(_bounds(terms) for terms in self.sums)
+        lows, highs = zip(*bounds)
         every = [term.metric.facts for terms in self.sums for term in terms]
+        sources: list[str] = []
+        for facts in every:
+            sources += facts.citations
+        costs, class_means = [], []
+        for plan, terms in zip(plans, self.sums):
+            if _is_cost(plan, terms):
+                costs.append(plan.name)
+            if _is_class_mean(terms):
+                class_means.append(plan.name)
         self.facts = replace(
             self.facts,
             names=self.names,
             per_class=self.per_class,
             # A sum moves in small steps even where a term counts few errors.
             graded=frozenset(self.names),
-            bounds=(min(low for low, _ in bounds), max(high for _, high in bounds)),
+            bounds=(min(lows), max(highs)),
             bounds_of_names=bounds,
             swap=all(facts.swap for facts in every),
             ranks=any(facts.ranks for facts in every),
             skips_classes=any(facts.skips_classes for facts in every),
-            costs=frozenset(
-                plan.name for plan, terms in zip(plans, self.sums) if _is_cost(plan, terms)
-            ),
-            citations=tuple(dict.fromkeys(source for facts in every for source in facts.citations)),
-            class_means=frozenset(
-                plan.name for plan, terms in zip(plans, self.sums) if _is_class_mean(terms)
-            ),
+            costs=frozenset(costs),
+            citations=tuple(dict.fromkeys(sources)),
+            class_means=frozenset(class_means),
         )
 
     def value(self, evidence: Matches, weights: I64) -> F64:

@@ -121,8 +121,8 @@ def _named_values(estimates: Mapping[str, Estimate]) -> str:
 
 def _highest(estimates: Mapping[str, Estimate]) -> str:
     """Return the name with the highest value; undefined values come last."""
-    values = {name: e.value for name, e in estimates.items()}
-    return max(values, key=lambda name: -1.0 if math.isnan(values[name]) else values[name])
+    values = {name: e.value for name, e in estimates.items() if not math.isnan(e.value)}
+    return max(values, key=values.__getitem__) if values else next(iter(estimates))
 
 
 def risk(result: MonitorEvaluation) -> Curves:

@@ -487,9 +487,9 @@ def replicate_values(
     units = evaluation.units
     if units.number < FEWEST_UNITS:
         return None
-    cases = [
-        (m, evaluation.evidence[model, m.recipe.key]) for model in cohort.models for m in metrics
-    ]
+    cases = []
+    for name in cohort.models:
+        cases += [(metric, evaluation.evidence[name, metric.recipe.key]) for metric in metrics]
     total, count = -(-replicates // BLOCK), 0
 
     def report_block() -> None:

@@ -122,19 +122,11 @@ class Forest(Figure):
 
     def table(self) -> Table:
         """Return (row, series, value, low, high, n)."""
-        rows = [
-            (
-                row.name,
-                series,
-                _number(mark.value),
-                _number(mark.low),
-                _number(mark.high),
-                row.n,
-                mark.reason,
-            )
-            for row in self.rows
-            for series, mark in zip(self.series, row.marks)
-        ]
+        rows = []
+        for row in self.rows:
+            for series, mark in zip(self.series, row.marks):
+                numbers = map(_number, (mark.value, mark.low, mark.high))
+                rows.append((row.name, series, *numbers, row.n, mark.reason))
         return Table(
             ("row", "series", self.x.label, "low", "high", self.n, "undefined because"),
             tuple(rows),
@@ -156,11 +148,11 @@ class Bars(Figure):
 
     def table(self) -> Table:
         """Return (category, series, height, low, high)."""
-        rows = [
-            (name, series, _number(self.heights[s, c]), _at2(self.low, s, c), _at2(self.high, s, c))
-            for c, name in enumerate(self.x.names)
-            for s, series in enumerate(self.series)
-        ]
+        rows = []
+        for c, name in enumerate(self.x.names):
+            for s, series in enumerate(self.series):
+                ends = _at2(self.low, s, c), _at2(self.high, s, c)
+                rows.append((name, series, _number(self.heights[s, c]), *ends))
         return Table((self.x.label, "series", self.y.label, "low", "high"), tuple(rows))
 
 
@@ -326,11 +318,10 @@ class Histogram(Figure):
 
     def table(self) -> Table:
         """Return (series, from, to, count)."""
-        rows = [
-            (name, float(self.edges[k]), float(self.edges[k + 1]), _number(self.counts[s, k]))
-            for s, name in enumerate(self.series)
-            for k in range(len(self.edges) - 1)
-        ]
+        rows, edges = [], self.edges.tolist()
+        for name, counts in zip(self.series, self.counts):
+            for low, high, number in zip(edges, edges[1:], counts):
+                rows.append((name, low, high, _number(number)))
         return Table(("series", "from", "to", self.y.label), tuple(rows))
 
 

@@ -214,7 +214,12 @@ def _step_counter(progress: Progress | None, total: int) -> Callable[[], None]:
             f"progress must be a function of (steps done, steps in total), got {shown(progress)}"
         )
     number = count(1)
-    return lambda: progress(next(number), total) if progress is not None else None
+
+    def report_step() -> None:
+        if progress is not None:
+            progress(next(number), total)
+
+    return report_step
 
 
 def _cuts(sizes: Sequence[float] | None, evidence: ObjectPairs) -> F64:

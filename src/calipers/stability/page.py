@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -390,7 +390,7 @@ def trust(result: StabilityResult, what: str = "map") -> str:
     return f"{start} They are mostly where the reference is (mean DICE {two_decimals(right)})."
 
 
-def _wrong(dice: float | None) -> bool:
+def _wrong(dice: float | None) -> TypeGuard[float]:
     return dice is not None and dice < RIGHT
 
 

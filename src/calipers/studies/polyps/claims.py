@@ -470,7 +470,7 @@ def scan_of(run: PolypRun) -> Scan:
         return {
             "points-above-iou": all(points_above(values)),
             "points-alike": all(points_alike(values)),
-            "sensitivity-gains-most": max(own, key=lambda metric: own[metric]) == "sensitivity",
+            "sensitivity-gains-most": max(own, key=own.__getitem__) == "sensitivity",
             "threshold-changes-counts": None if by_centre else all(judge_counts(counts)),
         }
 

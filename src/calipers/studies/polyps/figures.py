@@ -492,7 +492,7 @@ def _people(run: PolypRun) -> StudyFigure | None:
         low=low,
         high=high,
     )
-    best, worst = max(shares, key=lambda k: shares[k]), min(shares, key=lambda k: shares[k])
+    best, worst = max(shares, key=shares.__getitem__), min(shares, key=shares.__getitem__)
     title = (
         f"{NAMES.get(best, best).capitalize()} accepts {percent_text(shares[best])} of what people "
         f"found, {NAMES.get(worst, worst)} {percent_text(shares[worst])}"

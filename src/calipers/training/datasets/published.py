@@ -359,7 +359,9 @@ def _voc_annotation(
     if picture is None:
         raise InputError("a line 'Image filename : \"...\"'", rule="labels-differ", file=file)
     listed = VOC_OBJECTS.search(text)
-    labels = {_voc_class(word) for word in re.findall(r'"(.+?)"', listed[1])} if listed else set()
+    labels = set()
+    if listed is not None:
+        labels = {_voc_class(word) for word in re.findall(r'"(.+?)"', listed[1])}
     boxes = []
     for match in VOC_BOX.finditer(text):
         x0, y0, x1, y1 = (int(match[name]) for name in ("x0", "y0", "x1", "y1"))
