@@ -45,7 +45,11 @@ CANONICAL = json.JSONEncoder(
 
 
 def write_atomically(path: Path | str, content: bytes | str) -> None:
-    """Write a whole file or nothing: temporary file in the same folder, flush, sync, rename."""
+    """Write a whole file or nothing: temporary file in the same folder, flush, sync, rename.
+
+    A link is followed, and stays. A device or pipe is refused: the rename would put a file in its
+    place, and an administrator's machine would be left without its `/dev/null`.
+    """
     path = Path(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
     # What no file system knows, and Python answers with a ValueError.
@@ -57,6 +61,9 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
         name = shorten(str(path))
         raise InputError("a name of whole characters", rule="not-writable", file=name) from None
     try:
+        if path.is_symlink():
+            path = _real(str(path))
+        _refuse_special(path)
         # In the same folder: a rename is atomic only within one file system.
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
         try:
@@ -167,10 +174,27 @@ def check_file(output: str, *, force: bool, inputs: Iterable[str]) -> None:
         raise InputError(
             "a file in a folder that exists", rule="not-a-file", file=output, hint=hint
         )
+    _refuse_special(target)
     if target.exists() and not force:
         hint = "choose another name, or pass --force to replace it"
         raise InputError(
             "a file that does not exist yet", rule="output-exists", file=output, hint=hint
+        )
+
+
+def _refuse_special(target: Path) -> None:
+    """Refuse a device, a pipe or a socket as an output."""
+    try:
+        mode = os.stat(target).st_mode
+    except (OSError, ValueError):
+        return  # there is nothing yet, or writing will say what is wrong with the name
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(
+            "the name of a file",
+            rule="not-a-file",
+            file=str(target),
+            value="a device or pipe",
+            hint="give the name of a file",
         )
 
 
