@@ -541,12 +541,10 @@ def replicate_precision(
         return route.replicates(native, p, weights, positives, rounded)
     # So many replicates at a time that their running sums stay within AT_ONCE numbers.
     step = max(1, AT_ONCE // max(1, len(p.row_image), len(p.hit_image)))
-    parts = [
-        _precision_of_block(
-            p, weights[first : first + step], positives[first : first + step], rounded
-        )
-        for first in range(0, len(weights), step)
-    ]
+    parts = []
+    for first in range(0, len(weights), step):
+        block = slice(first, first + step)
+        parts.append(_precision_of_block(p, weights[block], positives[block], rounded))
     return np.concatenate(parts) if parts else np.zeros(positives.shape)
 
 

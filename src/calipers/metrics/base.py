@@ -293,9 +293,10 @@ class MatchMetric:
             check_options(plan, self.own_options, matching=(*MATCHING_OPTIONS, DERIVED_OPTION))
         self.outputs = tuple(_output(plan) for plan in plans)
         # Each view once, in the order of the outputs: the first is the one that pictures show.
-        self.recipe = MatchRecipe(
-            tuple(dict.fromkeys(view for output in self.outputs for view in output.views))
-        )
+        views: dict[View, None] = {}
+        for output in self.outputs:
+            views |= dict.fromkeys(output.views)
+        self.recipe = MatchRecipe(tuple(views))
         self.facts = replace(
             self.facts,
             names=self.names,
@@ -418,22 +419,22 @@ class MatchMetric:
 
 
 def _output(plan: MetricPlan) -> Output:
-    o = plan.options
-    views = tuple(
-        View(
-            criterion=o["criterion"],
-            assignment=o["assignment"],
+    options = plan.options
+    views = []
+    for threshold in options["thresholds"]:
+        view = View(
+            criterion=options["criterion"],
+            assignment=options["assignment"],
             threshold=threshold,
-            size=tuple(o["size"]),
-            max_dets=o["match_dets"],
-            within_class=o["classes"] == "within",
-            strict=o["strict"],
-            score_cut=o["score_cut"],
-            duplicates=o["duplicates"],
+            size=tuple(options["size"]),
+            max_dets=options["match_dets"],
+            within_class=options["classes"] == "within",
+            strict=options["strict"],
+            score_cut=options["score_cut"],
+            duplicates=options["duplicates"],
         )
-        for threshold in o["thresholds"]
-    )
-    return Output(plan.name, views, o["max_dets"], o)
+        views.append(view)
+    return Output(plan.name, tuple(views), options["max_dets"], options)
 
 
 def wrong_under(fate: NDArray[np.int8], views: Sequence[int]) -> NDArray[np.bool_]:
