@@ -56,6 +56,24 @@ def test_import_leaves_heavy_packages_alone(statement: str) -> None:
     assert not set(HEAVY) & set(loaded.split())
 
 
+def test_special_functions_come_without_the_parts_of_numpy_that_nobody_uses() -> None:
+    loaded = _python(
+        "import sys; from calipers.statistics.few_errors import special; special();"
+        "print('scipy.special' in sys.modules, 'numpy.f2py.crackfortran' in sys.modules,"
+        " 'numpy.testing._private' in sys.modules)"
+    )
+    assert loaded == "True False False"
+
+
+def test_the_parts_of_numpy_that_were_left_out_come_when_they_are_used() -> None:
+    places = _python(
+        "from calipers.statistics.few_errors import special; special();"
+        "import numpy, numpy.f2py; from numpy.testing import assert_equal; assert_equal(1, 1);"
+        "print(numpy.f2py.get_include().endswith('src'), numpy.testing.__name__)"
+    )
+    assert places == "True numpy.testing"
+
+
 def _child_seconds() -> float:
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime

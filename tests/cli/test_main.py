@@ -281,7 +281,7 @@ def test_only_the_program_searches_for_cycles_less_often():
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout
     fresh, library, program = json.loads(out.replace(b"(", b"[").replace(b")", b"]"))
     assert library == fresh
-    assert program == [10_000, *fresh[1:]]
+    assert program == [200_000, *fresh[1:]]
 
 
 def test_a_terminal_without_unicode_gets_escapes_not_a_crash(files):

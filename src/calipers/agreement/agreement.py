@@ -89,7 +89,12 @@ class Agreement(Document):
         labels = {}
         for name, value in group.items():
             labels[name] = f"{value:g}" if isinstance(value, int | float) else value
-        rows = [row for row in candidates if labels.items() <= dict(row.group or {}).items()]
+        rows = []
+        for row in candidates:
+            own = dict(row.group or {})
+            # All that was named has to agree; what was not named may be anything.
+            if labels.items() <= own.items():
+                rows.append(row)
         if "rater" not in labels:
             # Without a rater, the row over all raters is meant, if there is one.
             rows = [row for row in rows if "rater" not in (row.group or {})] or rows

@@ -562,7 +562,8 @@ def _decision_differences(
     )
     method = "all swaps of units" if exact else "random swaps of units"
     for k, interval in enumerate(interval_list):
-        only = [int((right[:, i[k]] > right[:, j[k]]).sum()) for i, j in ((a, b), (b, a))]
+        of_a, of_b = right[:, a[k]], right[:, b[k]]
+        only_a, only_b = int((of_a > of_b).sum()), int((of_b > of_a).sum())
         yield CriterionDifference(
             metric="accuracy",
             criterion_a=view.decisions[a[k]].group,
@@ -572,9 +573,9 @@ def _decision_differences(
             high=interval.high,
             method=interval.method,
             reason=interval.reason,
-            only_a=only[0],
-            only_b=only[1],
-            p_exact=mcnemar_exact(*only),
+            only_a=only_a,
+            only_b=only_b,
+            p_exact=mcnemar_exact(only_a, only_b),
             p=float(p[k]),
             test=method,
             p_adjusted=NAN,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.registry import INTERVALS
+from calipers.registry import FORMATS, INTERVALS
 
 if TYPE_CHECKING:
     from calipers.data.cohort import Cohort
@@ -349,10 +349,8 @@ def reading_options(function: F) -> F:
             "--format",
             "format_",
             metavar="NAME",
-            help="coco, csv, cvat, deeplesion, detectron2, dicom-sr, grand-challenge, "
-            "label-studio, label-volumes, labelme, lard, lidc, luna16, nih, nndetection, node21, "
-            "openimages, parquet, polypgen, rsna, siim, torchvision, ultralytics, vindr, voc, "
-            "voc-results, yolo, or a format of another package. Default: detected.",
+            help=f"{', '.join(sorted(FORMATS))}, or a format of another package. "
+            "Default: detected.",
         ),
         click.option("--box-format", metavar="NAME[,NAME]", help=formats),
         click.option("--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns),

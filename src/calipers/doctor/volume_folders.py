@@ -17,6 +17,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from os import fspath
 from pathlib import Path
 from typing import Any
@@ -606,10 +607,13 @@ def _with_objects(
             reading[name] = options[name]
     if "missing" in options:
         reading["missing_volumes"] = options["missing"]
-    values = [facts.values for one in surveys for facts in one.files.values()]
-    numbering = numbered_objects(inputs, reading, values)
+    # Of references first, then of predictions.
+    values = []
+    for one in surveys:
+        values.append([facts.values for facts in one.files.values()])
+    numbering = numbered_objects(inputs, reading, list(chain.from_iterable(values)))
     if numbering is None:
-        predicted = [facts.values for one in surveys[1:] for facts in one.files.values()]
+        predicted = list(chain.from_iterable(values[1:]))
         numbering = unclassed_objects(inputs, reading, predicted)
     if numbering is not None:
         findings, reading = [*findings, numbering], {**reading, **numbering.reading}

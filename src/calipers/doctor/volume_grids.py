@@ -76,7 +76,10 @@ def grids(
             by_rule.setdefault(error.rule, []).append((name, error))
             n_resampled += not one.is_labels and _same_extent(reference, volume)
             n_placed += _holds(volume, reference)
-    trial = _tried_places(labels, one, [name for some in by_rule.values() for name, _ in some])
+    mismatched = []
+    for members in by_rule.values():
+        mismatched += [name for name, _ in members]
+    trial = _tried_places(labels, one, mismatched)
     for rule, members in by_rule.items():
         hint = Counter(error.hint for _, error in members).most_common(1)[0][0]
         reading = {}

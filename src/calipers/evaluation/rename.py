@@ -118,12 +118,14 @@ def _cohort(cohort: Cohort, names: Names) -> Cohort:
         groups[names.name(name)] = np.array(values, object)
     facts = {_fact(name, cohort, names): column for name, column in cohort.references.facts.items()}
     ids = tuple(map(names.image, cohort.images.ids))
+    models = {names.name(name): predictions for name, predictions in cohort.models.items()}
+    maps = {names.name(name): of_model for name, of_model in cohort.maps.items()}
     return replace(
         cohort,
         references=replace(cohort.references, facts=facts),
-        maps={names.name(name): maps for name, maps in cohort.maps.items()},
+        maps=maps,
         classes=tuple(map(names.name, cohort.classes)),
-        models={names.name(name): predictions for name, predictions in cohort.models.items()},
+        models=models,
         images=replace(cohort.images, ids=ids, groups=groups),
     )
 

@@ -330,7 +330,9 @@ def _turns(reference: I64, prediction: I64, similarity: F64, turn: I64) -> list[
     step = turn[who] * n_choices + choice
     by_step = np.argsort(step, kind="stable")
     cuts = np.searchsorted(step[by_step], np.arange((int(turn.max()) + 1) * n_choices + 1))
-    pieces = [order[by_step[cuts[k] : cuts[k + 1]]] for k in range(len(cuts) - 1)]
+    pieces = []
+    for first, last in zip(cuts[:-1].tolist(), cuts[1:].tolist()):
+        pieces.append(order[by_step[first:last]])
     turns = []
     for k in range(0, len(pieces), n_choices):
         turns.append([piece for piece in pieces[k : k + n_choices] if len(piece)])

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, I8, I32, I64
+from calipers.arrays import F64, I8, I32, I64, Flags
 from calipers.kernels import ragged, route
 from calipers.kernels.assignment import HIT, IGNORED, FateTable, all_ones
 
@@ -429,11 +429,13 @@ def plan(
         rows_counted = np.flatnonzero(ranked[views[0]] != IGNORED)
         block = ends[rows_counted]
         label = classes[rows_counted]
+        ends_of_blocks = BlockEnds.of(block, label)
         hits = {view: ranked[view][rows_counted] == HIT for view in views}
-        points_of = {view: _points(hits[view], block, label, enveloped) for view in views}
+        points_of = {}
         marked = np.zeros(len(rows_counted), np.bool_)
-        for points, _ in points_of.values():
-            marked[points] = True
+        for view in views:
+            points_of[view] = ends_of_blocks.points(hits[view], enveloped=enveloped)
+            marked[points_of[view][0]] = True
         at, place = np.flatnonzero(marked), n_marks - 1 + np.cumsum(marked)
         for view, (points, before) in points_of.items():
             parts[view] = rows_counted[hits[view]], before, place[points]
@@ -448,22 +450,34 @@ def plan(
     )
 
 
-def _points(hit: NDArray[np.bool_], block: I64, label: I64, enveloped: bool) -> tuple[I64, I64]:
-    """Return the rows that end an operating point that matters, and how many hits lie up to each.
+class BlockEnds(NamedTuple):
+    """The blocks of equal scores of counted predictions, which all views of a group share."""
 
-    Hits, blocks of equal scores and classes of the counted predictions in the order of the ranking.
-    """
-    if not len(hit):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    last = np.append(block[1:] != block[:-1], True)
-    at = np.flatnonzero(last)
-    so_far = np.cumsum(hit)[at]
-    hits, size = np.diff(so_far, prepend=0), np.diff(at, prepend=-1)
-    is_point = hits > 0
-    if enveloped:
-        follows = np.append((hits == size)[1:] & (label[at][1:] == label[at][:-1]), False)
-        is_point &= ~follows  # nothing but hits comes next, which can only be higher
-    return at[is_point], np.asarray(so_far[is_point], np.int64)
+    last: I64  # row of the last prediction of every block
+    size: I64
+    goes_on: Flags  # whether the next block is of the same class
+
+    @classmethod
+    def of(cls, block: I64, label: I64) -> BlockEnds:
+        """Return the ends of blocks (n,), of the classes ``label``, in the order of the ranking."""
+        is_last = np.ones(len(block), np.bool_)
+        is_last[:-1] = block[1:] != block[:-1]
+        last = np.flatnonzero(is_last)
+        goes_on = np.zeros(len(last), np.bool_)
+        goes_on[:-1] = label[last[1:]] == label[last[:-1]]
+        return cls(last, np.diff(last, prepend=-1), goes_on)
+
+    def points(self, hit: Flags, *, enveloped: bool) -> tuple[I64, I64]:
+        """Return the rows that end an operating point that matters, and how many hits lie up to
+        each; ``hit`` says which predictions are hits.
+        """
+        so_far = np.cumsum(hit, dtype=np.int64)[self.last]
+        hits = np.diff(so_far, prepend=0)
+        is_point = hits > 0
+        if enveloped:
+            # Where nothing but hits comes next, the next point can only be higher.
+            is_point[:-1] &= ~(self.goes_on[:-1] & (hits[1:] == self.size[1:]))
+        return self.last[is_point], so_far[is_point]
 
 
 def _assemble(
@@ -527,12 +541,10 @@ def replicate_precision(
         return route.replicates(native, p, weights, positives, rounded)
     # So many replicates at a time that their running sums stay within AT_ONCE numbers.
     step = max(1, AT_ONCE // max(1, len(p.row_image), len(p.hit_image)))
-    parts = [
-        _precision_of_block(
-            p, weights[first : first + step], positives[first : first + step], rounded
-        )
-        for first in range(0, len(weights), step)
-    ]
+    parts = []
+    for first in range(0, len(weights), step):
+        block = slice(first, first + step)
+        parts.append(_precision_of_block(p, weights[block], positives[block], rounded))
     return np.concatenate(parts) if parts else np.zeros(positives.shape)
 
 

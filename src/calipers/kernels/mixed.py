@@ -203,10 +203,13 @@ def intercepts(tree: Nest, relative: F64) -> list[tuple[F64, F64]]:
     point = climb(tree, relative)
     if point is None:
         return []
-    return [
-        (g * (sums[:, -1] - sums[:, :-1] @ point.beta), np.maximum(g - g**2 * diagonal, 0.0))
-        for g, (sums, diagonal) in zip(relative.tolist(), descend(tree, point))
-    ]
+    of_levels = []
+    for g, (sums, diagonal) in zip(relative.tolist(), descend(tree, point)):
+        residuals = sums[:, -1] - sums[:, :-1] @ point.beta
+        # Below 0 by rounding alone.
+        variance = np.maximum(g - g**2 * diagonal, 0.0)
+        of_levels.append((g * residuals, variance))
+    return of_levels
 
 
 def climb(tree: Nest, relative: F64) -> Point | None:

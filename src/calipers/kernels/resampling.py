@@ -167,9 +167,12 @@ def products(weights: NDArray[Any], parts: Iterable[Any]) -> list[F64]:
 
 def joined(totals: Sequence[F64] | F64, exponent: int) -> F64:
     """Return the numbers whose digits, as `digits` gives them, have these sums."""
+    parts = []
+    for k in range(N_DIGITS):
+        parts.append(np.ldexp(totals[k], exponent - BITS * (k + 1)))
+    high, middle, low = parts
     # The smaller parts first: one rounding of the low digits, one of the whole.
-    high, *low = (np.ldexp(totals[k], exponent - BITS * (k + 1)) for k in range(N_DIGITS))
-    return np.asarray(high + (low[0] + low[1]))
+    return np.asarray(high + (middle + low))
 
 
 def digits(values: F64) -> tuple[F64, int]:

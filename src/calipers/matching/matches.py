@@ -218,6 +218,13 @@ class Matches(ObjectsByImage):
         )
         return totals[key]
 
+    def image_totals(self, weights: I64) -> I64:
+        """Return (R,): the weight of all images."""
+        totals = self._known_totals(weights)
+        if "images" not in totals:
+            totals["images"] = weights.sum(axis=1, dtype=np.int64)
+        return totals["images"]
+
     def _known_totals(self, weights: I64) -> dict[Any, I64]:
         """Return the totals known under these weights, to be filled by the caller."""
 

@@ -247,6 +247,20 @@ class UnitMarks:
         self.marks[label, unit] = True
         return self
 
+    def add_places(self, places: I64) -> UnitMarks:
+        """Mark units and classes by their place in the table, as `places_of` counts them."""
+        self.marks.reshape(-1)[places] = True
+        return self
+
+    @staticmethod
+    def places_of(unit: I64, label: NDArray[np.integer], n_units: int) -> I64:
+        """Return the place of every unit and class in the table of so many units.
+
+        Whoever marks many selections of the same objects makes them once: one index per object is
+        three times as quick as two.
+        """
+        return label.astype(np.int64) * n_units + unit
+
     def counts(self) -> I64:
         """Return (1 + n_classes,): units with anything, then units with something of each class."""
         with_anything = self.marks.any(axis=0)
@@ -279,9 +293,10 @@ class MatchMetric:
             check_options(plan, self.own_options, matching=(*MATCHING_OPTIONS, DERIVED_OPTION))
         self.outputs = tuple(_output(plan) for plan in plans)
         # Each view once, in the order of the outputs: the first is the one that pictures show.
-        self.recipe = MatchRecipe(
-            tuple(dict.fromkeys(view for output in self.outputs for view in output.views))
-        )
+        views: dict[View, None] = {}
+        for output in self.outputs:
+            views |= dict.fromkeys(output.views)
+        self.recipe = MatchRecipe(tuple(views))
         self.facts = replace(
             self.facts,
             names=self.names,
@@ -327,12 +342,19 @@ class MatchMetric:
         with an error.
         """
         table = np.zeros((1 + evidence.n_classes, len(self.outputs), 3), np.int64)
+        of_references = UnitMarks.places_of(
+            unit[evidence.reference_image], evidence.reference_label, n_units
+        )
+        of_predictions = UnitMarks.places_of(
+            unit[evidence.prediction_image], evidence.prediction_label, n_units
+        )
         numbers: dict[tuple[Any, ...], list[I64]] = {}
         for k, output in enumerate(self.outputs):
             key = (tuple(evidence.indices(output.views)), output.max_dets, self.sides(output))
             # Outputs that differ only in name, or in what they do with the counts, share this.
             if key not in numbers:
-                numbers[key] = self._units(evidence, *key, (unit, n_units))
+                places = of_references, of_predictions
+                numbers[key] = self._units(evidence, *key, places, n_units)
             table[:, k] = np.stack(numbers[key], axis=1)
         return table
 
@@ -352,14 +374,14 @@ class MatchMetric:
         views: tuple[int, ...],
         max_dets: int,
         sides: tuple[Sides, Sides, Sides],
-        units: tuple[I64, int],
+        places: tuple[I64, I64],
+        n_units: int,
     ) -> list[I64]:
-        """Return the numbers of units per class row: needed, tried, in error."""
-        unit, n_units = units
-        of_reference, of_prediction = (
-            unit[evidence.reference_image],
-            unit[evidence.prediction_image],
-        )
+        """Return the numbers of units per class row: needed, tried, in error.
+
+        ``places`` are those of references and predictions, see `UnitMarks.places_of`.
+        """
+        of_reference, of_prediction = places
         within, fate = evidence.rank < max_dets, evidence.prediction_fate[views[0]]
         hits = (fate == HIT) & within
         valid = (evidence.reference_fate[views[0]] != IGNORED, (fate != IGNORED) & within, hits)
@@ -371,13 +393,15 @@ class MatchMetric:
         )
 
         def units_with(side: Sides, rows: tuple[Flags, Flags, Flags]) -> I64:
+            if not side:  # every unit counts
+                return np.full(1 + evidence.n_classes, n_units, np.int64)
             marks = UnitMarks(n_units, evidence.n_classes)
             if "references" in side:
-                marks.add(of_reference[rows[0]], evidence.reference_label[rows[0]])
+                marks.add_places(of_reference[rows[0]])
             for name, flags in (("predictions", rows[1]), ("hits", rows[2])):
                 if name in side:
-                    marks.add(of_prediction[flags], evidence.prediction_label[flags])
-            return marks.counts() if side else np.full(1 + evidence.n_classes, n_units, np.int64)
+                    marks.add_places(of_prediction[flags])
+            return marks.counts()
 
         return [
             units_with(sides[0], valid),
@@ -395,22 +419,22 @@ class MatchMetric:
 
 
 def _output(plan: MetricPlan) -> Output:
-    o = plan.options
-    views = tuple(
-        View(
-            criterion=o["criterion"],
-            assignment=o["assignment"],
+    options = plan.options
+    views = []
+    for threshold in options["thresholds"]:
+        view = View(
+            criterion=options["criterion"],
+            assignment=options["assignment"],
             threshold=threshold,
-            size=tuple(o["size"]),
-            max_dets=o["match_dets"],
-            within_class=o["classes"] == "within",
-            strict=o["strict"],
-            score_cut=o["score_cut"],
-            duplicates=o["duplicates"],
+            size=tuple(options["size"]),
+            max_dets=options["match_dets"],
+            within_class=options["classes"] == "within",
+            strict=options["strict"],
+            score_cut=options["score_cut"],
+            duplicates=options["duplicates"],
         )
-        for threshold in o["thresholds"]
-    )
-    return Output(plan.name, views, o["max_dets"], o)
+        views.append(view)
+    return Output(plan.name, tuple(views), options["max_dets"], options)
 
 
 def wrong_under(fate: NDArray[np.int8], views: Sequence[int]) -> NDArray[np.bool_]:

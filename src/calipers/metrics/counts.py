@@ -125,7 +125,7 @@ class CountMetric(MatchMetric):
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
         tables: dict[tuple[View, int], F64] = {}
-        n_images = weights.sum(axis=1, dtype=np.float64)[:, None]
+        n_images = evidence.image_totals(weights).astype(np.float64)[:, None]
         columns = []
         for output in self.outputs:
             values = []

@@ -321,14 +321,14 @@ class Froc(MatchMetric):
         """
         index, max_dets = evidence.index(view), output.max_dets
         positives = evidence.reference_totals(weights)[:, index, COUNTED]
-        n_alarms = allowed_alarms(weights.sum(axis=1)[:, None], rates)
+        n_images = evidence.image_totals(weights)[:, None]
+        n_alarms = allowed_alarms(n_images, rates)
         columns = []
         # pooled values rank all classes together, which is not the mean over classes
         for pooled, total in ((True, positives.sum(axis=1, keepdims=True)), (False, positives)):
             problem = evidence.curves([index], weights, max_dets, blocks=True, pooled=pooled)
             if _is_linear(output):
-                alarms = weights.sum(axis=1)[:, None] * rates
-                mean_hits = curves.interpolated_hits(problem, index, alarms).mean(axis=2)
+                mean_hits = curves.interpolated_hits(problem, index, n_images * rates).mean(axis=2)
             else:
                 mean_hits = curves.hits_at(problem, n_alarms)[:, 0].mean(axis=2)
             columns.append(ratio(mean_hits, total))
@@ -368,9 +368,8 @@ class FrocCurve(Froc):
         index = evidence.index(output.views[0])
         positives = evidence.reference_totals(weights)[:, index, COUNTED].sum(axis=1)[:, None, None]
         problem = evidence.curves([index], weights, output.max_dets, blocks=True, pooled=True)
-        hits = curves.hits_at(problem, allowed_alarms(weights.sum(axis=1)[:, None], self.rates))[
-            :, 0
-        ]
+        n_alarms = allowed_alarms(evidence.image_totals(weights)[:, None], self.rates)
+        hits = curves.hits_at(problem, n_alarms)[:, 0]
         return ratio(hits.astype(np.float64), np.broadcast_to(positives, hits.shape))
 
 

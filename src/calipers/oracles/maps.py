@@ -422,9 +422,10 @@ def _windows(objects: I32) -> list[tuple[int, Window]]:
 
 
 def _wider_window(box: Window, pad: int, shape: Sequence[int]) -> Window:
-    return tuple(
-        slice(max(0, part.start - pad), min(n, part.stop + pad)) for part, n in zip(box, shape)
-    )
+    wider = []
+    for part, n in zip(box, shape):
+        wider.append(slice(max(0, part.start - pad), min(n, part.stop + pad)))
+    return tuple(wider)
 
 
 def _squared_distance(flags: Flags) -> F64:
@@ -506,12 +507,15 @@ def empty_samples(marked: Marked, random: Random, *, n: float) -> Marked:
 
 
 def _shift_array(array: NDArray[T], step: NDArray[np.int64]) -> NDArray[T]:
+    """Return an array moved by whole cells; what leaves it is lost, and zeros follow."""
+    target, source = [], []
+    for k, n in zip(step.tolist(), array.shape):
+        # Of n cells, n - |k| stay inside, none if the step is longer than the side.
+        stay = max(0, n - abs(k))
+        target.append(slice(max(0, k), max(0, k) + stay))
+        source.append(slice(max(0, -k), max(0, -k) + stay))
     result = np.zeros_like(array)
-    to = tuple(slice(max(0, k), max(0, n + min(0, k))) for k, n in zip(step.tolist(), array.shape))
-    back = tuple(
-        slice(max(0, -k), max(0, n - max(0, k))) for k, n in zip(step.tolist(), array.shape)
-    )
-    result[to] = array[back]
+    result[tuple(target)] = array[tuple(source)]
     return result
 
 

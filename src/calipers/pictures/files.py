@@ -22,7 +22,6 @@ from pathlib import Path
 from calipers.data.cohort import Cohort
 from calipers.errors import InputError, shorten
 from calipers.io.source import Listing, list_files, open_regular
-from calipers.io.volumes.open import extensions
 from calipers.pictures.pixels import PictureError, is_dicom, open_picture_file
 
 FORMATS = ("nifti", "picture", "dicom")  # what a picture may be
@@ -205,9 +204,7 @@ class _Search:
         return _table(names), _stem_table(names)
 
     def _is_picture(self, path: str, name: str) -> bool:
-        if path.lower().endswith(extensions(*FORMATS)) or name.lower().endswith(
-            extensions(*FORMATS)
-        ):
+        if path.lower().endswith(_extensions()) or name.lower().endswith(_extensions()):
             return True
         # Files of DICOM often have no extension; each is opened once.
         if path not in self.marks:
@@ -272,10 +269,18 @@ def _stem_table(names: Iterable[tuple[str, str]]) -> Mapping[str, str]:
     return _table(stems)
 
 
+def _extensions() -> tuple[str, ...]:
+    """Return how names of pictures end."""
+    # Late, as all readers of volumes: most pages have no folder of pictures.
+    from calipers.io.volumes.open import extensions
+
+    return extensions(*FORMATS)
+
+
 def _stem(base: str) -> str | None:
     """Return a name without the extension of a picture; None if it has none."""
     lower = base.lower()
-    extension = next((each for each in extensions(*FORMATS) if lower.endswith(each)), None)
+    extension = next((each for each in _extensions() if lower.endswith(each)), None)
     return None if extension is None else base[: -len(extension)]
 
 

@@ -29,10 +29,6 @@ from numpy.typing import NDArray
 from calipers.arrays import U8
 from calipers.errors import InputError, UsageError
 from calipers.io.source import open_regular
-from calipers.io.volumes.dicom import decode, silent_logs
-from calipers.io.volumes.dicom_syntax import require_decoder
-from calipers.io.volumes.nifti import open_planes
-from calipers.io.volumes.volume import Limits, Request
 from calipers.results.files import Encoded
 from calipers.show.figures import SHADE
 
@@ -253,6 +249,10 @@ def read_dicom(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
         raise PictureError(
             "pydicom, which reads DICOM", rule="missing-extra", file=name, hint=hint
         ) from None
+    # Late, as all readers of volumes: most pages show no picture that needs them.
+    from calipers.io.volumes.dicom import decode, silent_logs
+    from calipers.io.volumes.dicom_syntax import require_decoder
+
     with silent_logs():
         # First: a missing decoder is for the user to install, and not a broken file.
         require_decoder(file, name)
@@ -339,6 +339,9 @@ def read_nifti(path: Path, slice_at: float | None) -> Pixels:
     The axes of the array are x, y, z, as in the boxes of a cohort. A slice is therefore shown with
     x to the right and y downwards, whatever the orientation in space. Only that slice is read.
     """
+    from calipers.io.volumes.nifti import open_planes
+    from calipers.io.volumes.volume import Limits, Request
+
     name = str(path)
     try:
         shape, read_plane = open_planes(Request(path, "image", limits=Limits(pixels=MOST_PIXELS)))

@@ -31,8 +31,10 @@ AUDIT_SCHEMA = "calipers.audit/1"
 MOST_LOG_BYTES = 64 << 20
 # What an entry of the log repeats from the record of its run.
 REPEATED = ("calipers", "result_hash", "started", "ended")
-# Asked once, for folders that were saved from a checkout.
-GIT = ("git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+# Asked once, for folders that were saved from a checkout. `git describe --dirty` says the same, but
+# walks through the history first.
+GIT = ("git", "status", "--porcelain=v2", "--branch", "--untracked-files=no")
+COMMIT = "# branch.oid "  # how the line of its answer with the commit begins
 PATIENCE = 5  # seconds for git
 
 
@@ -135,7 +137,15 @@ def _commit() -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return answer.stdout.strip() or None
+    commit, is_dirty = "", False
+    for line in answer.stdout.splitlines():
+        if line.startswith(COMMIT):
+            commit = line.removeprefix(COMMIT)
+        elif not line.startswith("#"):
+            is_dirty = True
+    if not commit or commit == "(initial)":
+        return None
+    return f"{commit}-dirty" if is_dirty else commit
 
 
 def _installed() -> str | None:

@@ -170,12 +170,8 @@ class HeatMap(Figure):
 
     def table(self) -> Table:
         """Return (row, column, value)."""
-        rows = [
-            (row, column, _number(self.values[r, c]))
-            for r, row in enumerate(self.y.names)
-            for c, column in enumerate(self.x.names)
-        ]
-        return Table((self.y.label, self.x.label, self.label), tuple(rows))
+        rows = _cells(self.values, self.y.names, self.x.names)
+        return Table((self.y.label, self.x.label, self.label), rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +227,9 @@ class Blob(Figure):
 
     def table(self) -> Table:
         """Return (model, rank, share)."""
-        rows = [
-            (model, r + 1, _number(self.shares[m, r]))
-            for m, model in enumerate(self.models)
-            for r in range(self.shares.shape[1])
-        ]
-        return Table(("model", "rank", f"share of {self.of}"), tuple(rows))
+        ranks = range(1, self.shares.shape[1] + 1)
+        rows = _cells(self.shares, self.models, ranks)
+        return Table(("model", "rank", f"share of {self.of}"), rows)
 
 
 FEWEST_FOR_TAILS = 20  # values of which 5 % are at least one
@@ -296,11 +289,9 @@ class Contour(Figure):
 
     def table(self) -> Table:
         """Return (x, y, value)."""
-        rows = [
-            (float(x), float(y), _number(self.values[r, c]))
-            for r, y in enumerate(self.ys)
-            for c, x in enumerate(self.xs)
-        ]
+        rows = []
+        for y, x, value in _cells(self.values, self.ys.tolist(), self.xs.tolist()):
+            rows.append((x, y, value))
         return Table((self.x.label, self.y.label, self.label), tuple(rows))
 
 
@@ -403,6 +394,17 @@ def finite(values: Sequence[Any]) -> Iterator[float]:
         if value is not None:
             numbers = np.asarray(value, np.float64).ravel()
             yield from numbers[np.isfinite(numbers)].tolist()
+
+
+def _cells(
+    values: F64, rows: Sequence[Any], columns: Sequence[Any]
+) -> tuple[tuple[Any, Any, float | None], ...]:
+    """Return the entries of a matrix, row by row, with the names of their row and column."""
+    cells = []
+    for row, of_row in zip(rows, values):
+        for column, value in zip(columns, of_row):
+            cells.append((row, column, _number(value)))
+    return tuple(cells)
 
 
 def _number(value: float) -> float | None:
@@ -569,7 +571,10 @@ def _linear(low: float, high: float, most: int) -> tuple[float, ...]:
 def _logarithmic(low: float, high: float, most: int) -> tuple[float, ...]:
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     for mantissas in MANTISSAS:
-        values = [float(f"{m}e{e}") for e in range(first, last + 1) for m in mantissas]
+        values = []
+        for exponent in range(first, last + 1):
+            # As text: 3 * 0.1 would be 0.30000000000000004.
+            values += [float(f"{mantissa}e{exponent}") for mantissa in mantissas]
         inside = _inside(low, high, values)
         if len(inside) <= most:
             return inside

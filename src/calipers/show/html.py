@@ -56,7 +56,9 @@ def text(value: str) -> str:
     """Return text safe for HTML; characters that are invisible or change the direction of writing
     become a visible sign.
     """
-    return escape("".join(map(_visible, value)).translate(BIDI))
+    if not value.isprintable():
+        value = "".join(map(_visible, value))
+    return escape(value.translate(BIDI))
 
 
 def _visible(character: str) -> str:

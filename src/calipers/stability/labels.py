@@ -232,6 +232,11 @@ def _bag_flags(
     return positive
 
 
+def _differ(cells: Sequence[str], rows: Sequence[int]) -> bool:
+    """Return whether some rows have different cells."""
+    return any(cells[row] != cells[rows[0]] for row in rows)
+
+
 def _groups(
     table: FileTable, rows: list[list[int]], boxes: BagBoxes | None
 ) -> tuple[dict[str, Column], list[str]]:
@@ -249,7 +254,7 @@ def _groups(
     for name in others:
         cells = texts(table, name)
         # A column of boxes, not of bags: it cannot be a group.
-        if any(cells[row] != cells[own[0]] for own in rows for row in own):
+        if any(_differ(cells, own) for own in rows):
             notes.append(
                 f"{table.file}: column {name!r} differs between the rows of a bag and is not a "
                 "group"

@@ -532,24 +532,22 @@ def from_polygons(
         return SegmentRuns(rows[:0], nothing, sides[:0], 0, 0, n_crossings)
     owner = ragged.owners(objects)
     crossed, unknown = self_crossing(rings, corners)
-    parts = []
+    # An empty part first: without objects there is no other.
+    offsets, starts, lengths = [], [rows[:0]], [rows[:0]]
     # Some objects at a time: drawing takes many times the room of the runs.
     for first, last in ragged.batches(counts, CROSSINGS_AT_ONCE):
         of_rings = objects[first : last + 1]
         of_corners = rings[of_rings[0] : of_rings[-1] + 1]
-        parts.append(
-            polygons.column_runs(
-                of_corners - of_corners[0],
-                corners[of_corners[0] : of_corners[-1]],
-                of_rings - of_rings[0],
-                sides[first:last],
-            )
+        own_offsets, own_starts, own_lengths = polygons.column_runs(
+            of_corners - of_corners[0],
+            corners[of_corners[0] : of_corners[-1]],
+            of_rings - of_rings[0],
+            sides[first:last],
         )
-    columns = (
-        ragged.concat_offsets([offsets for offsets, _, _ in parts]),
-        np.concatenate([rows[:0], *(start for _, start, _ in parts)]),
-        np.concatenate([rows[:0], *(length for _, _, length in parts)]),
-    )
+        offsets.append(own_offsets)
+        starts.append(own_starts)
+        lengths.append(own_lengths)
+    columns = ragged.concat_offsets(offsets), np.concatenate(starts), np.concatenate(lengths)
     n_crossed, n_unknown = len(np.unique(owner[crossed])), len(np.unique(owner[unknown]))
     return SegmentRuns(rows, columns, sides, n_crossed, n_unknown, n_crossings)
 

@@ -229,10 +229,11 @@ def _box(contours: list[tuple[float, str]], slices: F64) -> tuple[float, ...]:
             x, y = line.split(",")
             points.append((int(x), int(y)))
     xs, ys = zip(*points)
-    return (
-        *(float(min(values)) for values in (xs, ys, depth)),
-        *(float(max(values)) + 1.0 for values in (xs, ys, depth)),
-    )
+    low, high = [], []
+    for values in (xs, ys, depth):
+        low.append(float(min(values)))
+        high.append(float(max(values)) + 1.0)
+    return (*low, *high)
 
 
 def _readers(image: Any, boxes: F64) -> Any:

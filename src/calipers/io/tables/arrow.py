@@ -19,6 +19,7 @@ from calipers.arrays import Column, Flags
 
 TEXT = "text"
 CHUNK = 1 << 30  # bytes of text in a column: arrow counts them with 31 bits
+MOST_BYTES = 4  # of a character in UTF-8
 
 
 def arrow_column(values: Any) -> Any:
@@ -68,14 +69,13 @@ def text_column_of(names: Sequence[str], codes: NDArray[np.integer]) -> Any:
     """Return the names of codes as a column of text, in chunks that arrow can hold."""
     import pyarrow as pa
 
-    encoded = [name.encode("utf-8") for name in names]
-    longest = max(map(len, encoded), default=0)
+    longest = max(map(len, names), default=0)
     # Even if all texts were as long as the longest, a chunk stays below the limit.
-    step = max(1, CHUNK // max(1, longest))
+    step = max(1, CHUNK // max(1, MOST_BYTES * longest))
     parts = []
     for start in range(0, len(codes), step):
         chunk = codes[start : start + step].tolist()
-        parts.append(_texts([encoded[code] for code in chunk]))
+        parts.append(_texts([names[code] for code in chunk]))
     return pa.chunked_array(parts, pa.string())
 
 
@@ -115,11 +115,16 @@ def _numbers(values: NDArray[Any], missing: Flags | None) -> Any:
     return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(data)])
 
 
-def _texts(encoded: Sequence[bytes]) -> Any:
-    """Return texts in UTF-8, less than 2 GB together, as an arrow array."""
+def _texts(texts: Sequence[str]) -> Any:
+    """Return texts, less than 2 GB together in UTF-8, as an arrow array."""
     import pyarrow as pa
 
-    offsets = np.zeros(len(encoded) + 1, np.int32)
-    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
-    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+    together = "".join(texts)
+    data = together.encode("utf-8")
+    lengths = list(map(len, texts))
+    if not together.isascii():
+        lengths = [len(text.encode("utf-8")) for text in texts]
+    offsets = np.zeros(len(texts) + 1, np.int32)
+    np.cumsum(np.fromiter(lengths, np.int64, len(texts)), out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.string(), len(texts), buffers)

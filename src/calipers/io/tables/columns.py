@@ -273,10 +273,8 @@ def _with_sides(columns: Mapping[str, str], table: FileTable) -> dict[str, str]:
     origin = next((names for names in ORIGINS if set(names) <= set(columns)), ())
     if not origin or not {"w", "h"} <= set(sides) or {"w", "h"} & set(columns):
         return dict(columns)
-    x, y, w, h = (
-        numbers(table, column)[0]
-        for column in (columns[origin[0]], columns[origin[1]], sides["w"], sides["h"])
-    )
+    (x, _), (y, _) = numbers(table, columns[origin[0]]), numbers(table, columns[origin[1]])
+    (w, _), (h, _) = numbers(table, sides["w"]), numbers(table, sides["h"])
     # Rows without a box have none of the four.
     filled = np.isfinite(x) & np.isfinite(y)
     sizes = np.unique(np.stack([w[filled], h[filled]], axis=1), axis=0)

@@ -418,9 +418,12 @@ def write_table(
     import pyarrow.parquet as pq
 
     arrays = {name: arrow_column(column) for name, column in columns.items()}
+    # Names repeat, numbers hardly do: a list of the different ones would take longer and more room.
+    texts = [name for name, array in arrays.items() if pa.types.is_string(array.type)]
     sink = io.BytesIO()
     # No metadata but ours: equal columns give equal bytes.
-    pq.write_table(pa.table(arrays).replace_schema_metadata(metadata), sink, compression="zstd")
+    table = pa.table(arrays).replace_schema_metadata(metadata)
+    pq.write_table(table, sink, compression="zstd", use_dictionary=texts)
     write_atomically(path, sink.getvalue())
 
 

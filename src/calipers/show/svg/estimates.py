@@ -506,11 +506,9 @@ def draw(figure: BoxDots, sheet: Sheet) -> Drawing:
         return empty_drawing(sheet, why_no_limits(figure.y, list(figure.samples)))
     side = _box_plane(figure, sheet, samples, value_limits)
     slots = slots_of(figure, len(figure.names))
-    parts = [
-        part
-        for k, sample in enumerate(samples)
-        for part in _sample(figure, k, sample, slots[k], side)
-    ]
+    parts = []
+    for k, sample in enumerate(samples):
+        parts += _sample(figure, k, sample, slots[k], side)
     return Drawing(sheet.width, side.at.height, [*side.at.parts, *parts])
 
 
@@ -583,10 +581,13 @@ def _sample(figure: BoxDots, k: int, sample: F64, slot: int, side: BoxPlane) -> 
 def _dots(figure: BoxDots, k: int, sample: F64, slot: int, side: BoxPlane) -> list[str]:
     if len(sample) > FEW:
         return []
-    # Not random: the same sample is the same picture every time.
-    offsets = [(j * GOLDEN % 1.0 - 0.5) * 1.2 * side.half for j in range(len(sample))]
-    points = [side.point(k, float(value), off) for value, off in zip(np.sort(sample), offsets)]
-    dots = [marker(slot, x, y, 2.2) for x, y in points]
+    dots = []
+    for j, value in enumerate(np.sort(sample).tolist()):
+        # Not random: the same sample is the same picture every time. Multiples of the golden ratio
+        # keep neighbours apart.
+        offset = (j * GOLDEN % 1.0 - 0.5) * 1.2 * side.half
+        x, y = side.point(k, value, offset)
+        dots.append(marker(slot, x, y, 2.2))
     if figure.points:
         good = np.flatnonzero(np.isfinite(figure.samples[k]))
         order = np.argsort(sample, kind="stable")

@@ -293,11 +293,11 @@ def _texts(figure: HeatMap, values: F64, steps: I64, at: CellLayout) -> list[str
     if at.high < 15.0:
         return []
     parts = []
-    # All numbers or none: single gaps would look like missing values.
-    numbers_fit = all(
-        width_of(_text(figure, r, c)) <= at.wide - 3.0 or bool(figure.words)
-        for r, c in np.argwhere(np.isfinite(values))
-    )
+    # All numbers or none: single gaps would look like missing values. Words are always written.
+    numbers_fit = True
+    if not figure.words:
+        defined = np.argwhere(np.isfinite(values))
+        numbers_fit = all(width_of(_text(figure, r, c)) <= at.wide - 3.0 for r, c in defined)
     for (r, c), step in np.ndenumerate(steps):
         x, y = at.corner(r, c)
         middle, base = x + at.wide / 2, y + at.high / 2 + 4.0
@@ -524,12 +524,17 @@ def _label_place(
     order = np.argsort(np.abs(np.arange(len(x)) - (len(x) - 1) / 2), kind="stable")
     for k in order:
         px, py = float(x[k]), float(y[k])
-        edge = at.holds(px - wide, py - 10.0, 0.0) and at.holds(px + wide, py + 10.0, 0.0)
-        if edge and all(
-            abs(px - tx) > 1.6 * wide or abs(py - ty) > 16.0 for tx, ty in label_places
-        ):
+        is_inside = at.holds(px - wide, py - 10.0, 0.0) and at.holds(px + wide, py + 10.0, 0.0)
+        if is_inside and not _touches_label(px, py, label_places, wide):
             return px, py
     return None
+
+
+def _touches_label(
+    px: float, py: float, label_places: list[tuple[float, float]], wide: float
+) -> bool:
+    """Return whether a number at this point would touch one that is there already."""
+    return any(abs(px - tx) <= 1.6 * wide and abs(py - ty) <= 16.0 for tx, ty in label_places)
 
 
 def slug(fate: str) -> str:

@@ -206,8 +206,13 @@ def _spaced_points(x: F64, good: I64, at: Plane, slot: int) -> list[int]:
     wide = at.right - at.left
     # Slots are shifted against each other, so that markers of lines that coincide stay apart.
     targets = at.left + wide * (np.arange(MARKERS) + 0.3 + 0.1 * (slot % 5)) / MARKERS
-    nearest = [int(good[np.abs(x[good] - pixel).argmin()]) for pixel in targets]
-    return [k for k, pixel in zip(nearest, targets) if abs(x[k] - pixel) < wide / MARKERS / 2]
+    points = []
+    for pixel in targets:
+        nearest = int(good[np.abs(x[good] - pixel).argmin()])
+        # Further away it would stand at the place of another marker.
+        if abs(x[nearest] - pixel) < wide / MARKERS / 2:
+            points.append(nearest)
+    return points
 
 
 def _diagonal(figure: Curves, at: Plane) -> list[str]:
@@ -311,11 +316,11 @@ def _points_on_plane(dots: Dots, at: Plane) -> list[tuple[int, float, float]]:
     """Return the points on the plane: which, and where."""
     x, y = at.x(dots.x), at.y(dots.y)
     good = np.isfinite(x) & np.isfinite(y)
-    return [
-        (k, float(x[k]), float(y[k]))
-        for k in np.flatnonzero(good).tolist()
-        if at.holds(x[k], y[k], 1.0)
-    ]
+    points = []
+    for k in np.flatnonzero(good).tolist():
+        if at.holds(x[k], y[k], 1.0):
+            points.append((k, float(x[k]), float(y[k])))
+    return points
 
 
 def _bars(dots: Dots, at: Plane) -> str:

@@ -417,11 +417,10 @@ def _(run: RodeoRun) -> ClaimJudgement:
     for name in names:
         sides, values = run.curve("figure-7", name)
         best.append(float(sides[values.argmax()]))
+    sides_in_words = ", ".join(f"{name} {side:g}" for name, side in zip(names, best))
     return ClaimJudgement(
         joint_verdict([side > usual for side in best]),
-        "Best side: "
-        + ", ".join(f"{name} {side:g}" for name, side in zip(names, best))
-        + f"; usual {usual:.2f}.",
+        f"Best side: {sides_in_words}; usual {usual:.2f}.",
     )
 
 

@@ -202,10 +202,11 @@ def _(run: StabilityRun) -> ClaimJudgement:
         name: float(np.mean(score_values(chance, name)))
         for name in ("PO", "APO", "HAPJ", "APJ", "AJ")
     }
+    means_in_words = ", ".join(f"{name} {value:.2f}" for name, value in means.items())
     return ClaimJudgement(
         joint_verdict([abs(value) < ROUNDING for value in means.values()]),
         f"In the {len(chance)} tables whose agreement is exactly that of independent calls the "
-        f"means are {', '.join(f'{name} {value:.2f}' for name, value in means.items())}.",
+        f"means are {means_in_words}.",
         "PO has no correction, and HAPJ subtracts only the overlap that cannot be avoided.",
     )
 

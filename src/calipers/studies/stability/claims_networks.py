@@ -144,11 +144,11 @@ def _(table: NetworkTable) -> ClaimJudgement:
                 within[f"{setting} {score}"] = one
     if np.isnan(list(values.values())).any():
         return _untested("fewer than three networks have an AUC")
+    within_in_words = values_text(within) if within else "too few rows"
     return ClaimJudgement(
         joint_verdict([value >= LINEAR for value in values.values()]),
         f"{table.text}, Pearson's correlation with AUC over {len(table.column('auc'))} rows: "
-        f"{values_text(values)}. Within settings: "
-        f"{values_text(within) if within else 'too few rows'}.",
+        f"{values_text(values)}. Within settings: {within_in_words}.",
         "Rows of one data set are not independent. Where AUC is the same throughout there is no "
         "correlation.",
     )
@@ -415,13 +415,11 @@ def _(run: StabilityRun) -> ClaimJudgement:
     effects = []
     for score, move in (("APJ", ADDED), ("AJ", ADDED), ("AJ", ADDED_NEGATIVE)):
         effects.append(run.counting.move_effect(score, move))
-    flags = [
-        off < 1e-6,
-        *(one.falls == 0 for one in effects),
-        *(one.stays == 0 for one in effects),
-    ]
+    always_rises = []
+    for effect in effects:
+        always_rises += [effect.falls == 0, effect.stays == 0]
     return ClaimJudgement(
-        joint_verdict(flags),
+        joint_verdict([off < 1e-6, *always_rises]),
         f"On {len(tables)} tables without an empty cell the formula agrees with numerical "
         f"derivatives within {off:.0e}. With one instance more that both call, APJ rises in "
         f"{effects[0].rises} of {effects[0].n} tables and stays in "

@@ -195,9 +195,8 @@ class Ties:
     """One pair of maps under every variant of rank correlation, without and with ties."""
 
     zeros: float  # share of cells that are 0 in both
-    formula: dict[
-        str, float
-    ]  # "with ties" / "without ties" -> 1 - 6 sum d^2 / (N (N^2 - 1)), with midranks
+    # "with ties" / "without ties" -> 1 - 6 sum d^2 / (N (N^2 - 1)), with midranks
+    formula: dict[str, float]
     spearman: dict[str, float]
     tau_a: dict[str, float]
     tau_b: dict[str, float]
@@ -213,14 +212,14 @@ def ties(seed: int) -> Ties:
     # Two models see the same spot, each with noise of its own.
     maps = (1 - SLIGHT) * np.exp(-((away / 4.0) ** 2)) + SLIGHT * random.random((2, SIDE * SIDE))
     kinds = {"without ties": maps, "with ties": np.where(maps >= CUT, maps, 0.0)}
-    both = {name: pairwise.kendall(values) for name, values in kinds.items()}
-    return Ties(
-        float((kinds["with ties"] == 0).all(axis=0).mean()),
-        {name: printed_spearman(values) for name, values in kinds.items()},
-        {name: float(pairwise.spearman(values)[0]) for name, values in kinds.items()},
-        {name: float(taus[1][0]) for name, taus in both.items()},
-        {name: float(taus[0][0]) for name, taus in both.items()},
-    )
+    formula, spearman, tau_a, tau_b = {}, {}, {}, {}
+    for name, values in kinds.items():
+        formula[name] = printed_spearman(values)
+        spearman[name] = float(pairwise.spearman(values)[0])
+        of_b, of_a = pairwise.kendall(values)
+        tau_a[name], tau_b[name] = float(of_a[0]), float(of_b[0])
+    zeros = float((kinds["with ties"] == 0).all(axis=0).mean())
+    return Ties(zeros, formula, spearman, tau_a, tau_b)
 
 
 def printed_spearman(values: F64) -> float:

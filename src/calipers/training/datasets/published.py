@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -162,22 +163,20 @@ def _from_mura(folder: Path) -> TrainingImages:
                 raise _line_error(folder / MURA_PATHS.format(part), line, expected, cells[0])
             ids.append(name)
             abnormal.append(labels[study])
-    matches = [MURA_IMAGE.search(name) for name in ids]
-    parts = [match["part"] for match in matches if match]
+    parts, patients, is_test = [], [], []
+    for name in ids:
+        match = MURA_IMAGE.search(name)
+        assert match is not None  # other names were refused above
+        parts.append(match["part"])
+        patients.append(match["patient"])
+        is_test.append(name.startswith("valid/"))
     classes = tuple(sorted(set(parts)))
+    # A study says whether its own part of the body is abnormal, and nothing of the other parts.
     certain = np.array(parts)[:, None] == np.array(classes)
-    return with_pictures(
-        folder,
-        _without_boxes(
-            "MURA",
-            ids,
-            classes,
-            certain & np.array(abnormal)[:, None],
-            certain,
-            [match["patient"] for match in matches if match],
-            np.array([name.startswith("valid/") for name in ids]),
-        ),
-    )
+    findings = certain & np.array(abnormal)[:, None]
+    test = np.array(is_test)
+    images = _without_boxes("MURA", ids, classes, findings, certain, patients, test)
+    return with_pictures(folder, images)
 
 
 def _rows(path: Path, n_cells: int) -> list[tuple[int, list[str]]]:
@@ -328,7 +327,7 @@ def _from_voc2005(folder: Path) -> TrainingImages | None:
         ids.append(picture)
         classes_by_image.append(labels)
         objects.append(boxes)
-    classes = tuple(sorted({label for labels in classes_by_image for label in labels}))
+    classes = tuple(sorted(set(chain.from_iterable(classes_by_image))))
     number = {label: k for k, label in enumerate(classes)}
     findings = np.zeros((len(ids), len(classes)), np.bool_)
     all_boxes, all_labels = [], []

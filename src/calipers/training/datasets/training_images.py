@@ -19,7 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -58,6 +60,7 @@ LABEL = ColumnSpec(
 LABELS = declare(LABEL)
 TABLE = declare(ColumnSpec("image", IMAGES, required=True), LABEL, OBJECTS["patient"])
 PictureOf = Callable[[int], U8]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -102,17 +105,23 @@ class TrainingImages:
     def take(self, rows: I64) -> TrainingImages:
         """Return some images, in the order of ``rows``."""
         places = rows.tolist()
+
+        def of_images(column: Sequence[T]) -> tuple[T, ...]:
+            return tuple(column[i] for i in places)
+
         certainty = None if self.certainty is None else self.certainty[rows]
+        test = None if self.test is None else self.test[rows]
         return replace(
             self,
-            ids=tuple(self.ids[i] for i in places),
+            ids=of_images(self.ids),
             findings=self.findings[rows],
             certainty=certainty,
-            boxes=tuple(self.boxes[i] for i in places),
-            box_labels=tuple(self.box_labels[i] for i in places),
-            patients=tuple(self.patients[i] for i in places),
+            boxes=of_images(self.boxes),
+            box_labels=of_images(self.box_labels),
+            patients=of_images(self.patients),
+            # Pictures are read when they are asked for, so only their places change.
             picture=lambda i: self.picture(places[i]),
-            test=None if self.test is None else self.test[rows],
+            test=test,
         )
 
     def only(self, target: str) -> TrainingImages:
@@ -137,14 +146,18 @@ class TrainingImages:
             shape = None if own is None else own[self.box_labels[i] == k]
             unknown = shape is not None and positive[i] and not len(shape)
             boxes.append(None if unknown else shape)
-        labels = tuple(np.zeros(0 if own is None else len(own), np.int64) for own in boxes)
+        labels = []
+        for of_image in boxes:
+            # There is one class only, whose number is 0.
+            n_boxes = 0 if of_image is None else len(of_image)
+            labels.append(np.zeros(n_boxes, np.int64))
         images = replace(
             self,
             classes=(target,),
             findings=positive[:, None],
             certainty=None,
             boxes=tuple(boxes),
-            box_labels=labels,
+            box_labels=tuple(labels),
         )
         if not self.of_positive_patients:
             return images
@@ -200,15 +213,22 @@ class TrainingImages:
             test = np.append(test, np.zeros(len(other), np.bool_))
         if self.certainty is not None or other.certainty is not None:
             certainty = np.concatenate([self.certain_findings, other.certain_findings])
+
+        def external(names: Sequence[str]) -> tuple[str, ...]:
+            return tuple(EXTERNAL + name for name in names)
+
+        def picture(i: int) -> U8:
+            return self.picture(i) if i < n else other.picture(i - n)
+
         return replace(
             self,
-            ids=(*self.ids, *(EXTERNAL + name for name in other.ids)),
+            ids=(*self.ids, *external(other.ids)),
             findings=np.concatenate([self.findings, other.findings]),
             certainty=certainty,
             boxes=(*self.boxes, *other.boxes),
             box_labels=(*self.box_labels, *other.box_labels),
-            patients=(*self.patients, *(EXTERNAL + name for name in other.patients)),
-            picture=lambda i: self.picture(i) if i < n else other.picture(i - n),
+            patients=(*self.patients, *external(other.patients)),
+            picture=picture,
             test=test,
             notes=(*self.notes, *other.notes),
         )
@@ -350,12 +370,16 @@ def classes_of(words: Sequence[str]) -> tuple[list[list[int]], tuple[str, ...]]:
     several with a bar between them; "No Finding" and an empty cell are none.
     """
     if all(word.lower() in YES_NO for word in words):
-        return [[0] if YES_NO[word.lower()] else [] for word in words], (BINARY,)
+        answers: list[list[int]] = []
+        for word in words:
+            is_positive = YES_NO[word.lower()]
+            answers.append([0] if is_positive else [])
+        return answers, (BINARY,)
     split: list[list[str]] = []
     for word in words:
         parts = [part.strip() for part in word.split("|")]
         split.append([part for part in parts if part.lower() not in NOTHING])
-    classes = tuple(sorted({name for names in split for name in names}))
+    classes = tuple(sorted(set(chain.from_iterable(split))))
     number = {name: k for k, name in enumerate(classes)}
     codes = []
     for names in split:
