@@ -83,7 +83,7 @@ def fates(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Bar
     return Bars(
         _most_frequent(names, heights),
         Axis("fate", names=fate_names),
-        Axis("objects", 0.0),
+        Axis("objects", 0.0, whole=True),
         names,
         heights.T,
         note=f"{which} {images}.",
@@ -113,7 +113,7 @@ def scores(evaluation: Evaluation, *, model: str | None = None) -> Histogram:
     return Histogram(
         _overlap_in_words(model, table.score[hit], table.score[wrong]),
         Axis("score", low, high),
-        Axis("predictions", 0.0),
+        Axis("predictions", 0.0, whole=True),
         edges,
         ("hits", "false alarms and duplicates"),
         counts,
@@ -143,7 +143,7 @@ def overlaps(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> 
     return Histogram(
         title,
         Axis(view.criterion, 0.0, 1.0),
-        Axis("hits", 0.0),
+        Axis("hits", 0.0, whole=True),
         edges,
         names,
         counts,

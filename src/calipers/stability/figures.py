@@ -223,7 +223,9 @@ def images(result: StabilityResult, *, score: str = "APJ") -> Histogram:
     n_missing = len(values) - len(defined)
     if n_missing:
         note += f" {n_missing} more have no value, because models mark nothing or everything."
-    return Histogram(title, Axis(score), Axis("images"), edges, ("images",), counts, note=note)
+    return Histogram(
+        title, Axis(score), Axis("images", whole=True), edges, ("images",), counts, note=note
+    )
 
 
 def dice(result: StabilityResult, *, score: str = "APJ", measure: str = "DICE") -> Scatter:
