@@ -117,7 +117,7 @@ def name_of(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class TerminalSheet:
     """A table as the terminal shows it, with what its columns hold."""
 
     table: RichTable
@@ -149,7 +149,7 @@ def _value_columns(table: Table) -> list[int]:
     return [k for k, kind in enumerate(kinds) if kind not in (*WORDS, "count")]
 
 
-def _narrow(sheet: Sheet) -> Sheet:
+def _narrow(sheet: TerminalSheet) -> TerminalSheet:
     """Return the sheet with less space between its columns."""
     sheet.table.padding = (0, 1, 0, 0)
     return sheet
@@ -161,7 +161,7 @@ def _room(table: RichTable, limit: int) -> int:
     return limit - 2 - gap * (len(table.columns) - 1)
 
 
-def _widths(sheet: Sheet) -> list[tuple[int, int]]:
+def _widths(sheet: TerminalSheet) -> list[tuple[int, int]]:
     """Return for every column the width of its longest line, and the least it can have: words may
     be put below each other, numbers stay whole.
     """
@@ -175,7 +175,7 @@ def _widths(sheet: Sheet) -> list[tuple[int, int]]:
     return widths
 
 
-def _wrapped(sheet: Sheet, limit: int) -> bool:
+def _wrapped(sheet: TerminalSheet, limit: int) -> bool:
     """Make the widest columns narrower until the sheet fits, and return whether it does."""
     room = _room(sheet.table, limit)
     pairs = _widths(sheet)
@@ -191,7 +191,7 @@ def _wrapped(sheet: Sheet, limit: int) -> bool:
     return True
 
 
-def _wide(table: Table, *, stacked: bool = False) -> Sheet:
+def _wide(table: Table, *, stacked: bool = False) -> TerminalSheet:
     """Return the table with its own columns; ``stacked`` puts intervals below values."""
     texts, kinds = table.texts(), table.column_kinds()
     sheet = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -216,10 +216,10 @@ def _wide(table: Table, *, stacked: bool = False) -> Sheet:
             if (r, c) in table.best:
                 cells[c] = f"[bold]{cells[c]}[/bold]"
         sheet.add_row(*cells)
-    return Sheet(sheet, _stacked_kinds(kinds) if stacked else kinds)
+    return TerminalSheet(sheet, _stacked_kinds(kinds) if stacked else kinds)
 
 
-def _long(table: Table, *, stacked: bool = False) -> Sheet:
+def _long(table: Table, *, stacked: bool = False) -> TerminalSheet:
     """Return the table with a line per row and series; names and counts are in the first of
     them.
     """
@@ -251,7 +251,7 @@ def _long(table: Table, *, stacked: bool = False) -> Sheet:
             sheet.add_row(*first, name_of(table.columns[k]), value, *last)
     name_kinds = tuple(kinds[k] for k in names)
     long_kinds: tuple[Kind, ...] = (*name_kinds, "name", "value", *same_kind("count", len(counts)))
-    return Sheet(sheet, _stacked_kinds(long_kinds) if stacked else long_kinds)
+    return TerminalSheet(sheet, _stacked_kinds(long_kinds) if stacked else long_kinds)
 
 
 def _stacked_kinds(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
@@ -293,11 +293,11 @@ def _aligned(cells: Sequence[CellText], kind: Kind, *, stacked: bool = False) ->
     texts = []
     for cell in cells:
         padding = "" if cell.value is None else " " * (width - len(cell.main))
-        shown = _shown(cell, kind)
+        words = _shown(cell, kind)
         if stacked and cell.beside:
-            shown = _shown(replace(cell, beside=""), kind) + "\n"
-            shown += _shown(replace(cell, main=""), kind).lstrip()
-        texts.append(padding + shown)
+            words = _shown(replace(cell, beside=""), kind) + "\n"
+            words += _shown(replace(cell, main=""), kind).lstrip()
+        texts.append(padding + words)
     return texts
 
 

@@ -462,7 +462,7 @@ def test_words_of_a_cell_that_are_too_long_stand_in_two_lines() -> None:
 def test_a_count_has_no_ticks_between_whole_numbers() -> None:
     counts, edges = np.array([[0.0, 3.0, 1.0]]), np.linspace(0.0, 1.0, 4)
     root = tree(f.Histogram("t", X, f.Axis("images", 0.0, whole=True), edges, ("a",), counts))
-    beside = [e.text for e in root.iter("text") if e.get("text-anchor") == "end"]
+    beside = [e.text for e in having(root, "fig-end")]
     assert beside == ["0", "1", "2", "3"]
 
 
