@@ -63,7 +63,7 @@ def test_values_come_with_intervals_and_whom_they_speak_for(shown, evaluation):
 def test_marks_are_explained_in_words(shown, evaluation):
     lines = shown(evaluation)
     assert any("1.000 [" in line and "1.000]*" in line for line in lines)
-    assert "* interval for small counts, because few patients or nearly all have errors" in lines
+    assert "* interval for small counts, because few patients, or nearly all, have errors" in lines
     assert not [line for line in lines if line.startswith("†")]
 
 

@@ -334,7 +334,7 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
 @click.option(
     "--rank-maps",
     metavar="PAGE",
-    help="Write a page for ranking the maps of the study anomaly blind; it makes that table.",
+    help="Write a page for ranking the maps of the anomaly study blind; it saves their table.",
 )
 @click.option(
     "--ood", metavar="COLUMN[=VALUE,...]", help="Images of the data that are out of distribution."
