@@ -467,7 +467,7 @@ def _print(result: StudyResult) -> None:
     for claim in result.claims:
         verdict = claim.verdict
         if claim.share is not None:
-            verdict += f", holds in {claim.share.text}"
+            verdict += f", in {claim.share.text}"
         # The usual basis, the run, goes without saying.
         if claim.basis != "run" and claim.is_tested:
             verdict += f", {BASES[claim.basis]}"

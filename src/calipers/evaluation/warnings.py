@@ -122,7 +122,7 @@ def interval_warnings(rows: Sequence[Row], *, ci: bool) -> tuple[str, ...]:
     if undefined:
         warnings.append(
             f"In {among(len(undefined))} the interval leaves out bootstrap samples in which the "
-            f"value is undefined, at most {count_text('sample', max(undefined))}."
+            f"value is undefined (at most {count_text('sample', max(undefined))})."
         )
     return (*warnings, *_rare_classes(rows))
 
