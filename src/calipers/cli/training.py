@@ -332,4 +332,4 @@ def _warn(narrator: Narrator, notes: Any, broken: list[dict[str, str]]) -> None:
 
 def _require_torch() -> None:
     if find_spec("torch") is None:
-        raise UsageError("training needs PyTorch: pip install 'calipers[train]'")
+        raise UsageError("train and predict need PyTorch: pip install 'calipers[train]'")
