@@ -220,7 +220,7 @@ def require_file(path: Path | str) -> Path:
         # Asked before the file is opened: opening a pipe would wait for its writer.
         status = path.stat()
     except FileNotFoundError:
-        wanted = "a file" if path.suffix else "a file or folder"
+        kind = "a file" if path.suffix else "a file or folder"
         raise InputError(wanted, rule="not-found", file=str(path), hint=_neighbours(path)) from None
     except (OSError, ValueError) as error:
         raise InputError(
