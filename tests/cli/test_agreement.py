@@ -88,7 +88,9 @@ def test_what_was_understood_is_told_and_the_result_is_in_tables_and_words(calip
         "n = 60 ratings; 95 % confidence intervals, resampled by patient (n = 20)."
         in said.out.splitlines()
     )
-    assert "* interval for small counts, because few patients or nearly all have errors" in said.out
+    assert (
+        "* interval for small counts, because few patients, or nearly all, have errors" in said.out
+    )
 
 
 def test_json_is_one_object(calipers, good):

@@ -259,7 +259,7 @@ def test_words_call_nobody_better_without_a_test(
     better = [row["model_b"] for row in rows if row["verdict"] == "a_better"]
     others = [row["model_b"] for row in rows if row["verdict"] == "no_difference_shown"]
     assert (better, others) == (["m0", "m2"], ["m1"])
-    assert "it is shown to be better than m0 and m2, no difference from m1 is shown" in verdict
+    assert "it is shown to be better than m0 and m2; no difference from m1 is shown" in verdict
 
 
 def test_tuning_writes_a_recipe_and_judges_by_other_images(

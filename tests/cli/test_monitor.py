@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.cli.monitor import command_line_warning
 from calipers.monitors.baselines import baseline
+from calipers.monitors.words import command_line_warning
 from calipers.synthetic.runways import runway_cohort, write_runways
 
 N = 120

@@ -52,7 +52,7 @@ def test_sentences_come_first_then_shares_then_counts(multiverse):
     said = multiverse(*FEW, "--no-ci")
     assert said.code == 0
     lines = said.out.splitlines()
-    assert " has the best value under the base (F1, box-iou at 0.5), and in " in lines[0]
+    assert " best value under the base configuration (F1, box-iou at 0.5), and in " in lines[0]
     assert "Share of configurations in which each model has the best value" in lines
     assert lines[-2].startswith("Base configuration: F1 (criterion box-iou, threshold 0.5,")
     assert lines[-1] == "117 different configurations of 2,592 combinations."

@@ -79,7 +79,7 @@ def test_sentences_come_first_then_scores_then_the_models_against_the_reference(
 def test_warnings_and_what_was_read_go_to_stderr(stability, study):
     said = stability("--labels", study / "stable-good" / "labels.csv", *FAST)
     assert said.err.splitlines()[0] == "24 images, 3 models: run-1, run-2, run-3"
-    assert "note: 12 of 24 bags are negative and left out of the stability scores" in said.err
+    assert "note: 12 of 24 images are negative and left out of the stability scores" in said.err
     assert "APJ = AJ / (2 - AJ): they are one finding" in said.err
     quiet = stability("--labels", study / "stable-good" / "labels.csv", *FAST, "--quiet")
     assert (quiet.err, quiet.out) == ("", said.out)

@@ -4,14 +4,16 @@ readable at 100 columns.
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 import calipers as cal
 from calipers.evaluation.tables import print_evaluation
-from calipers.show.terminal import READABLE
+from calipers.show.terminal import READABLE, print_lines, print_tables
 from evaluated import evaluated_demo
 
 QUICK = replace(cal.Protocol.load("overview"), replicates=200)
@@ -61,7 +63,7 @@ def test_values_come_with_intervals_and_whom_they_speak_for(shown, evaluation):
 def test_marks_are_explained_in_words(shown, evaluation):
     lines = shown(evaluation)
     assert any("1.000 [" in line and "1.000]*" in line for line in lines)
-    assert "* interval for small counts, because few patients or nearly all have errors" in lines
+    assert "* interval for small counts, because few patients, or nearly all, have errors" in lines
     assert not [line for line in lines if line.startswith("†")]
 
 
@@ -158,3 +160,43 @@ def test_counts_of_mistakes_have_no_decimals(capsys: pytest.CaptureFixture[str])
         line for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["errors/dup"]
     )
     assert line.split() == ["errors/dup", "0", "222", "0"]
+
+
+def on_a_terminal(tables, width):
+    """Return the lines that a terminal of a width shows."""
+    screen = io.StringIO()
+    print_tables(tables, Console(file=screen, width=width, force_terminal=True, color_system=None))
+    return screen.getvalue().splitlines()
+
+
+WIDTHS = (60, 80, 100, 120)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_terminal_breaks_a_word_or_an_interval(evaluation, width):
+    comparison = evaluation.compare(metrics=["AP@0.5", "F1@0.5"])
+    for tables in (evaluation.tables(), comparison.tables()):
+        lines = on_a_terminal(tables, width)
+        text = "\n".join(lines)
+        assert max(map(len, lines)) <= width
+        wanted = {str(cell) for table in tables for row in table.texts() for cell in row}
+        pieces = {piece for words in wanted for piece in re.findall(r"\[.*?\]|\S+", words)}
+        assert not [piece for piece in pieces if piece not in text]
+
+
+def test_a_table_that_fits_nowhere_has_a_line_for_every_cell():
+    comparison = evaluated_demo(QUICK).compare(metrics=["AP@0.5"])
+    lines = on_a_terminal(comparison.tables()[:1], 60)
+    row = comparison.rows[0]
+    start = next(k for k, line in enumerate(lines) if line.split() == ["metric", "AP@0.5"])
+    assert lines[start + 1].split() == ["model", "a", row.model_a]
+    assert lines[start + 2].split() == ["model", "b", row.model_b]
+
+
+def test_a_terminal_breaks_sentences_between_words():
+    sentence = "overpredicts is better than mislabels in AP@0.5, and that is all there is to say."
+    screen = io.StringIO()
+    print_lines([sentence], Console(file=screen, width=40, force_terminal=True, color_system=None))
+    lines = screen.getvalue().splitlines()
+    assert max(map(len, lines)) <= 40
+    assert " ".join(map(str.strip, lines)) == sentence

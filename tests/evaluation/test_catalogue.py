@@ -120,7 +120,7 @@ def test_the_threshold_curve_goes_through_the_average_precision(evaluation):
         assert (np.diff(line.y) <= 1e-12).all()
     assert (
         found.title
-        == "The order of the models by AP depends on the threshold: it changes at 0.85, 0.95"
+        == "The order of the models by AP depends on the threshold: it changes at 0.85 and 0.95"
     )
 
 

@@ -120,8 +120,8 @@ SENSITIVITY = cal.Protocol.load("overview").only(["sensitivity@0.5"])
         ([1, 0] * 4, "Rows marked † (all 2 rows): fewer than 10 patients"),
         (
             [1] * 11 + [0],
-            "Rows marked * (all 2 rows): interval for small counts, because few patients or nearly "
-            "all have errors",
+            "Rows marked * (all 2 rows): interval for small counts, because few patients, or "
+            "nearly all, have errors",
         ),
     ],
 )

@@ -42,7 +42,7 @@ def line(name, *y):
         ),
         (
             [line("A", 0.9, 0.5, 0.1), line("B", 0.8, 0.6, 0.05)],
-            "The order of the models by AP depends on the threshold: it changes at 0.5, 0.9",
+            "The order of the models by AP depends on the threshold: it changes at 0.5 and 0.9",
         ),
         ([line("A", 0, 0, 0)], "From a threshold of 0.1 to 0.9 the AP stays at 0.00"),
     ],

@@ -47,6 +47,9 @@ def test_files_that_are_none(files):
     assert rule_of(folder / "missing.json") == "not-found"
     with pytest.raises(InputError, match=r"did you mean 'refs.json'"):
         read(folder / "ref.json")
+    with pytest.raises(InputError, match="expected a file") as error:
+        read(folder / "zyx.json")  # like the others in its ending alone
+    assert not error.value.hint
     assert rule_of(folder) == "not-a-file"
     assert rule_of(files("empty.json", "")) == "empty-file"
     assert rule_of(files("space.json", " \n")) == "empty-file"

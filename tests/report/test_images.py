@@ -89,4 +89,4 @@ def test_volumes_say_that_errors_are_those_of_the_slice():
     ev = cal.evaluate(random_cohort(12, 2, 0, dimensions=3), QUICK, ci=False)
     text = shown(ev)
     assert "slice z = " in text
-    assert "in this slice: " in text
+    assert "in this slice, " in text

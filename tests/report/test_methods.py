@@ -55,7 +55,8 @@ def test_the_forms_of_intervals_are_described_where_they_are_used():
         evaluation = evaluated_demo(protocol)
         for text in (words(protocol=protocol), intervals_in_words(evaluation)):
             assert (
-                "Where few patients had an error, or nearly all, the interval is Jeffreys'" in text
+                "Where few patients, or nearly all of them, had an error, the interval is Jeffreys'"
+                in text
             )
             assert "Clopper" not in text
             said.setdefault(preset, []).append("the mid-p gamma interval" in text)

@@ -170,7 +170,7 @@ def test_the_verdict_comes_first_and_sections_follow_in_order(text):
         "Reproduce",
     ]
     answer = next(
-        words for tag, words in parsed.data if tag == "p" and words.startswith("overpredicts finds")
+        words for tag, words in parsed.data if tag == "p" and words.startswith("At one false alarm")
     )
     assert text.index(answer) < text.index("<table")
 
@@ -286,7 +286,7 @@ def test_marks_are_explained_below_their_table(text):
         r"<strong>AP@0.5 per class</strong>.*?</table></div>(<p.*?</p>)*", text, re.DOTALL
     )[0]
     assert re.search(r"<small>\[0\.\d{3}, 1\.000\]\*</small>", table)
-    said = "interval for small counts, because few patients or nearly all have errors"
+    said = "interval for small counts, because few patients, or nearly all, have errors"
     assert f'<p class="note">* {said}</p>' in table
 
 

@@ -39,14 +39,17 @@ def cohort_of(shares, n=40):
 def test_a_clear_lead_is_stated_with_its_interval():
     found = said_of(cal.evaluate(cohort_of({"A": 0.4, "B": 0.9}), QUICK))
     assert found.first.startswith(
-        "B finds 50.0 points more of the references than A at one false alarm per image; 95 %"
+        "At one false alarm per image, B finds 50.0 percentage points more of the references than "
+        "A (95 % CI "
     )
     assert "B finds 90 % of the 40 references (95 % CI" in found.further[0]
 
 
 def test_a_lead_that_chance_explains_is_not_claimed():
     found = said_of(cal.evaluate(cohort_of({"A": 0.475, "B": 0.5}), QUICK))
-    assert found.first.startswith("No model is shown to find more: B finds 2.5 points more")
+    assert found.first.startswith(
+        "No model is shown to find more: at one false alarm per image, B finds 2.5 percentage"
+    )
     assert "chance could explain it" in found.first
 
 
@@ -106,7 +109,8 @@ def test_nothing_to_find():
 def test_the_demo_says_which_leads_are_more_than_chance():
     found = said_of(evaluated_demo("overview"))
     assert found.first.startswith(
-        "overpredicts finds 38.1 points more of the references than mislabels"
+        "At one false alarm per image, overpredicts finds 38.1 percentage points more of the "
+        "references than mislabels (95 % CI "
     )
     assert "overpredicts leads in AP@0.5 and FROC by more than chance can explain." in found.further
 
@@ -117,7 +121,7 @@ def test_the_lead_and_the_comparison_agree(seed):
     context = context_of(ev, pictures=False)
     row = min(context.duel.rows, key=lambda row: row.estimate.value)
     assert (
-        f"{100 * row.estimate.value:.1f} points"
+        f"{100 * row.estimate.value:.1f} percentage points"
         in verdict(ev, context.at_one, context.duel, None).first
     )
 
@@ -147,7 +151,7 @@ def test_models_that_share_a_first_place_are_named_together():
 
 def test_a_lead_below_a_tenth_of_a_point_is_not_zero():
     found = said_of(cal.evaluate(cohort_of({"A": 0.5, "B": 0.5004}, n=2500), QUICK))
-    assert "B finds less than 0.1 points more of the references than A" in found.first
+    assert "B finds less than 0.1 percentage points more of the references than A" in found.first
 
 
 def test_an_interval_beyond_zero_that_fails_the_test_is_explained_by_its_p_value():

@@ -183,7 +183,8 @@ def test_winner_wins_ties_and_levels_of_a_hand_example():
     assert str(found.flip) == "with metric F1 instead of AP, b (2) is ahead of a (1.000)"
     first, *_ = found.sentences()
     assert (
-        first == "a has the best value under the base (AP, 0.3), and in 38 % of 4 configurations."
+        first == "a has the best value under the base configuration (AP, 0.3), and in 38 % of 4 "
+        "configurations."
     )
 
 
@@ -200,7 +201,7 @@ def test_if_the_order_never_turns_the_sentences_say_so():
         in multiverse_of([[2, 1], [2, 1]], each).sentences()
     )
     assert (
-        "The two best models are tied under the base."
+        "The two best models are tied under the base configuration."
         in multiverse_of([[1, 1], [2, 1]], each).sentences()
     )
 

@@ -79,7 +79,7 @@ def test_the_shares_lie_around_those_of_all_images_and_repeat_with_the_seed():
         assert 0 <= low <= high <= 1
     assert found.robustness.unit == "image"
     assert found.robustness.n_units == 30
-    assert "Resampled by image (n = 30)" in found.sentences()[-1]
+    assert "resampled by image (n = 30)" in found.sentences()[-1]
     assert f"{found.robustness.replicates} bootstrap samples" in found.sentences()[-1]
 
 

@@ -175,7 +175,7 @@ def test_positive_bags_only_if_labels_say_which() -> None:
         5,
         32,
     )
-    assert any("3 of 8 bags are negative" in text for text in found.warnings)
+    assert any("3 of 8 images are negative" in text for text in found.warnings)
     unlabelled = cal.stability(bags, **QUICK)
     assert unlabelled.n_used == 8
     assert any("all bags are used" in text for text in unlabelled.warnings)

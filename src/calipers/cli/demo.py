@@ -334,7 +334,7 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
 @click.option(
     "--rank-maps",
     metavar="PAGE",
-    help="Write a page for ranking the maps of the study anomaly blind; it makes that table.",
+    help="Write a page for ranking the maps of the anomaly study blind; it saves their table.",
 )
 @click.option(
     "--ood", metavar="COLUMN[=VALUE,...]", help="Images of the data that are out of distribution."
@@ -467,7 +467,7 @@ def _print(result: StudyResult) -> None:
     for claim in result.claims:
         verdict = claim.verdict
         if claim.share is not None:
-            verdict += f", holds in {claim.share.text}"
+            verdict += f", in {claim.share.text}"
         # The usual basis, the run, goes without saying.
         if claim.basis != "run" and claim.is_tested:
             verdict += f", {BASES[claim.basis]}"

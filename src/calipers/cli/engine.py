@@ -221,10 +221,10 @@ def _check_plan(store: Store, plan: RunPlan) -> None:
 @output_options
 @click.pass_context
 def merge(ctx: click.Context, /, parts: tuple[str, ...], **options: Any) -> None:
-    """Merge the parts of a run into one result, with the same bits as a single run.
+    """Merge the parts of a run into one result, identical to that of a single run, bit for bit.
 
     DIR are the folders that --part I/N -o DIR wrote, all N of them, in any order. Run it where the
-    parts ran: the inputs are listed again, but not worked on.
+    parts ran: the inputs are listed again, but not evaluated again.
 
     \b
     calipers maps labels ours=maps --part 1/2 -o parts/1

@@ -409,7 +409,7 @@ def _repair(checkup: Checkup, options: dict[str, Any]) -> None:
 @verb()
 @click.argument("references", metavar="REFS")
 @click.argument("output", metavar="[OUTPUT]", required=False)
-@click.option("-o", "--output", "option", metavar="OUTPUT", help="OUTPUT, as other verbs name it.")
+@click.option("-o", "--output", "option", metavar="OUTPUT", help="The same as OUTPUT.")
 @click.option(
     "--predictions", metavar="PREDS", help="Convert these predictions instead of the references."
 )

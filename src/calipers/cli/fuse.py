@@ -122,8 +122,8 @@ SCORE_HINT = (
 def fuse(references: str, predictions: tuple[str, ...], output: str, **options: Any) -> None:
     """Fuse the predictions of several models into those of an ensemble, by a recipe.
 
-    REFS says which images and classes there are, and is what --evaluate measures against. A --tune
-    that was interrupted goes on if the same command is given again.
+    REFS defines the images and classes, and --evaluate measures against it. If --tune was
+    interrupted, the same command continues it.
 
     \b
     calipers fuse refs.json a=a.json b=b.json c=c.json --recipe endocv2022 -o fused.json

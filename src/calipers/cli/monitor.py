@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -55,6 +54,7 @@ from calipers.evaluation.collect import BLOCK
 from calipers.monitors.baselines import NEEDS_PICTURES, picture_features, sampled_features
 from calipers.monitors.result import MonitorEvaluation
 from calipers.monitors.tables import tables_for_terminal
+from calipers.monitors.words import command_line_warning
 from calipers.show.terminal import Narrator, print_lines, print_tables
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ OF_FIT = "Images to fit baselines on, which are then left out; all: fit on the e
     metavar="N",
     type=click.IntRange(min=1),
     default=50,
-    help="Random halves that thresholds are chosen on, without --tuning (50).",
+    help="Number of random halves on which thresholds are chosen, without --tuning (50).",
 )
 @seed_option("Seed of the bootstrap and of random halves (0).")
 @jobs_option(BLOCKS)
@@ -459,19 +459,3 @@ def _finish(
     if page is not None:
         click.echo(f"Open {page}")
     narrator.warn([command_line_warning(warning) for warning in result.warnings])
-
-
-def command_line_warning(warning: str) -> str:
-    """Return a warning with the options of the command line instead of the keywords of Python."""
-    # Results speak to Python users; here the same advice must name an option.
-    warning = re.sub(
-        r"^(.*?): (AUROC is .*) set higher_is_alarm=False$",
-        r"\1: \2 pass --lower-is-alarm \1",
-        warning,
-    )
-    warning = re.sub(
-        r"if low scores mean alarm, set higher_is_alarm=True$",
-        "leave out --lower-is-alarm",
-        warning,
-    )
-    return warning.replace("classes='present'", "--classes present")

@@ -390,12 +390,12 @@ def reading_options(function: F) -> F:
         click.option(
             "--all-images",
             is_flag=True,
-            help="Images that only --groups names count, too: they have no references.",
+            help="Also evaluate images that only --groups names; they have no references.",
         ),
         click.option(
             "--readers",
             metavar="RULE",
-            help="Several readers of one image: any, majority, each (in turn), or the name of one.",
+            help="How to combine readers of an image: any, majority, each (in turn), or one name.",
         ),
         click.option(
             "--reader-overlap",
@@ -442,7 +442,7 @@ LABEL_OPTIONS = (
     click.option(
         "--geometry",
         metavar="DIR",
-        help="Images that give the grid of DICOM segmentations without their empty slices.",
+        help="Folder of the images; needed if DICOM segmentations leave out empty slices.",
     ),
     click.option(
         "--place",

@@ -87,7 +87,7 @@ def labels_option(function: Any) -> Any:
     "--fold",
     metavar="K",
     type=click.IntRange(1, 5),
-    help="Test on fold K of 5, instead of on a fifth of the patients.",
+    help="Test on fold K of five folds of patients. Default: a random fifth of the patients.",
 )
 @click.option(
     "--backbone", type=click.Choice(BACKBONES), help="Backbone, instead of that of the plan."
@@ -332,4 +332,4 @@ def _warn(narrator: Narrator, notes: Any, broken: list[dict[str, str]]) -> None:
 
 def _require_torch() -> None:
     if find_spec("torch") is None:
-        raise UsageError("training needs PyTorch: pip install 'calipers[train]'")
+        raise UsageError("train and predict need PyTorch: pip install 'calipers[train]'")

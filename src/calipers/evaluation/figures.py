@@ -90,13 +90,13 @@ def hit_rule(view: View) -> str:
     return f"{view.criterion} {sign} {view.threshold:g}"
 
 
-def at_level(evaluation: Evaluation) -> str:
-    """Return what bands and whiskers are; empty if there are none."""
+def at_level(evaluation: Evaluation, *, is_curve: bool = False) -> str:
+    """Return what the bands of a curve are, or whiskers; empty if there are none."""
     if not has_intervals(evaluation):
         return ""
     settings = evaluation.statistics
     how = intervals_by(settings["level"], settings["unit"], settings["n_units"])
-    return f"Pointwise {how}."
+    return f"Pointwise {how}." if is_curve else f"{how}."
 
 
 def has_intervals(evaluation: Evaluation) -> bool:
@@ -227,7 +227,7 @@ def _of_how_many(ranking: Sequence[object]) -> str:
     """Return how many models there are where a title names only the first of them."""
     if len(ranking) <= MOST_NAMED:
         return ""
-    return f"; of {len(ranking)} models"
+    return f" ({MOST_NAMED} of {len(ranking)} models)"
 
 
 def reach(recalls: Sequence[float], estimates_along: list[Estimate]) -> float:
@@ -264,7 +264,7 @@ def _of_classes(evaluation: Evaluation) -> bool:
 def _note(evaluation: Evaluation) -> str:
     """Return what the bands are, and what a hit is."""
     rule = f"Hits at {hit_rule(evaluation.protocol.matching)}."
-    return f"{at_level(evaluation)} {rule}".strip()
+    return f"{at_level(evaluation, is_curve=True)} {rule}".strip()
 
 
 def headline(evaluation: Evaluation) -> Forest:
@@ -600,7 +600,7 @@ def _ranks_in_words(ranking: Ranking) -> str:
         if place.high > place.low:
             ranks += f" to {whole_text(place.high)}"
         clauses.append(f"{short_name(place.model)} {ranks}")
-    more = f"; of {len(ranking.places)} models" if len(ranking.places) > MOST_NAMED else ""
+    more = _of_how_many(ranking.places)
     level = level_text(ranking.level)
     return f"Ranks by {where} in {level} of the replicates: {', '.join(clauses)}{more}"
 

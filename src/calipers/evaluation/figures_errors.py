@@ -30,7 +30,15 @@ from calipers.metrics.error_types import COUNTS, GAINS, ErrorTypes
 from calipers.metrics.ranking import AveragePrecision, plan_of
 from calipers.results.estimate import Estimate
 from calipers.show.figures import Axis, Bars, Curves, Histogram, Line
-from calipers.show.words import percent_text, short_name, span_text, two_decimals, whole_text
+from calipers.show.words import (
+    count_text,
+    join,
+    percent_text,
+    short_name,
+    span_text,
+    two_decimals,
+    whole_text,
+)
 
 BINS = 20
 # Criteria that are shares of an area: their thresholds can be moved from 0 to 1.
@@ -83,7 +91,7 @@ def fates(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Bar
     return Bars(
         _most_frequent(names, heights),
         Axis("fate", names=fate_names),
-        Axis("objects", 0.0),
+        Axis("objects", 0.0, whole=True),
         names,
         heights.T,
         note=f"{which} {images}.",
@@ -113,7 +121,7 @@ def scores(evaluation: Evaluation, *, model: str | None = None) -> Histogram:
     return Histogram(
         _overlap_in_words(model, table.score[hit], table.score[wrong]),
         Axis("score", low, high),
-        Axis("predictions", 0.0),
+        Axis("predictions", 0.0, whole=True),
         edges,
         ("hits", "false alarms and duplicates"),
         counts,
@@ -143,7 +151,7 @@ def overlaps(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> 
     return Histogram(
         title,
         Axis(view.criterion, 0.0, 1.0),
-        Axis("hits", 0.0),
+        Axis("hits", 0.0, whole=True),
         edges,
         names,
         counts,
@@ -177,7 +185,7 @@ def thresholds(evaluation: Evaluation, *, models: Sequence[str] | None = None) -
         Axis("average precision, mean over classes", 0.0, 1.0),
         tuple(lines),
         levels=(0.1, 0.25, 0.5, 0.75, 0.9),
-        note=at_level(evaluation),
+        note=at_level(evaluation, is_curve=True),
     )
 
 
@@ -207,7 +215,8 @@ def _most_frequent(models: Sequence[str], heights: F64) -> str:
         total = hits + missed
         if total:
             clauses.append(
-                f"{short_name(model)} finds {hits} of {total} and is wrong {false + double} times"
+                f"{short_name(model)} finds {hits} of {count_text('reference', total)}, "
+                f"with {count_text('wrong prediction', false + double)}"
             )
     return "; ".join(clauses) or "There are no references to find"
 
@@ -246,9 +255,10 @@ def _orders_in_words(levels: Sequence[float], lines: Sequence[Line]) -> str:
     crossings = _crossings(levels, filled)
     if not crossings:
         return "The order of the models by AP is the same at every threshold"
-    at = ", ".join(f"{level:g}" for level in crossings[:MOST_NAMED])
-    more = f" and {len(crossings) - MOST_NAMED} more" if len(crossings) > MOST_NAMED else ""
-    return f"The order of the models by AP depends on the threshold: it changes at {at}{more}"
+    at = [f"{level:g}" for level in crossings[:MOST_NAMED]]
+    if len(crossings) > MOST_NAMED:
+        at.append(f"{len(crossings) - MOST_NAMED} more")
+    return f"The order of the models by AP depends on the threshold: it changes at {join(at)}"
 
 
 def _crossings(levels: Sequence[float], table: F64) -> list[float]:

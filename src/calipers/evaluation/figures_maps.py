@@ -108,7 +108,7 @@ def _check_maps(evaluation: Evaluation) -> None:
 
 
 def _note(evaluation: Evaluation, curves: CurvePoints) -> str:
-    sentences = [at_level(evaluation)]
+    sentences = [at_level(evaluation, is_curve=True)]
     estimates = [estimate for line in curves.of_model.values() for estimate in line]
     if any(e.value in (0.0, 1.0) and e.high - e.low > 0 for e in estimates):
         sentences.append(ON_BOUND.format(plural(evaluation.statistics["unit"])))

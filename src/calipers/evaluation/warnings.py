@@ -121,8 +121,8 @@ def interval_warnings(rows: Sequence[Row], *, ci: bool) -> tuple[str, ...]:
     undefined = [e.undefined for e in estimates if e.undefined > 0 and e.method != "none"]
     if undefined:
         warnings.append(
-            f"Intervals of {among(len(undefined))} leave out bootstrap samples without a value, "
-            f"at most {count_text('sample', max(undefined))}."
+            f"In {among(len(undefined))} the interval leaves out bootstrap samples in which the "
+            f"value is undefined (at most {count_text('sample', max(undefined))})."
         )
     return (*warnings, *_rare_classes(rows))
 
@@ -497,10 +497,9 @@ def _faint(model: str, histograms: Histograms, measures: Mapping[str, Measure]) 
     if faint > 0.5 * total and faint > HEAVY * inside > 0:
         yield (
             f"{soft[0]} of {model}: {percent_text(faint / total)} of the score outside of "
-            f"references lies in voxels scored below {FAINT:g}, together as much as "
-            f"{digits(faint / inside, 2)} "
-            "times the reference voxels; such faint scores lower the soft IoU, while AP and "
-            "objects ignore them."
+            f"references lies in voxels scored below {FAINT:g}, and sums to "
+            f"{digits(faint / inside, 2)} times the number of reference voxels; such faint scores "
+            "lower the soft IoU, while AP and objects ignore them."
         )
 
 

@@ -112,8 +112,8 @@ def tuning_table(tuning: FusionTuning) -> Table:
     """Return the metric of the recipe as given, tuned on the same images, and on held-out folds."""
     words = {
         AS_GIVEN: "the recipe before tuning",
-        SAME_IMAGES: "optimistic: these images chose the parameters",
-        HELD_OUT: "honest: every fold has a recipe that has not seen it",
+        SAME_IMAGES: "optimistic: the parameters were chosen on these images",
+        HELD_OUT: "honest: the recipe of a fold was chosen on the other folds",
     }
     rows: list[TableRow] = []
     for row in tuning.rows:
@@ -177,7 +177,6 @@ def _note(evaluation: FusionEvaluation) -> str:
     return (
         f"Protocol {evaluation.protocol}; "
         f"{intervals_by(comparison.level, comparison.unit, comparison.n_units)}. Differences are "
-        "paired; "
-        f"their {comparison.family} tests, with those of the contributions, are corrected "
-        "together, their intervals are not."
+        f"paired. Their tests and those of the contributions, {comparison.family} in all, are "
+        "corrected together; the intervals are not corrected."
     )

@@ -97,7 +97,7 @@ def _verdicts(rows: Mapping[str, Difference]) -> str:
         clauses.append(f"it is shown to be worse than {worse}")
     if open_names:
         clauses.append(f"no difference from {open_names} is shown")
-    return ", ".join(clauses)
+    return "; ".join(clauses)
 
 
 def _contributions(metric: str, rows: Mapping[str, Difference]) -> str:
@@ -109,8 +109,8 @@ def _contributions(metric: str, rows: Mapping[str, Difference]) -> str:
         clauses.append(f"it is shown to be better without {worse}")
     if open_names:
         clauses.append(f"no contribution of {open_names} is shown")
-    text = ", ".join(clauses)
-    return f"Left out one at a time, in {metric}: {text}."
+    text = "; ".join(clauses)
+    return f"With one member left out at a time, in {metric}: {text}."
 
 
 def _sorted_out(rows: Mapping[str, Difference]) -> tuple[str, str, str]:

@@ -220,9 +220,8 @@ def require_file(path: Path | str) -> Path:
         # Asked before the file is opened: opening a pipe would wait for its writer.
         status = path.stat()
     except FileNotFoundError:
-        raise InputError(
-            "a file", rule="not-found", file=str(path), hint=_neighbours(path)
-        ) from None
+        kind = "a file" if path.suffix else "a file or folder"
+        raise InputError(wanted, rule="not-found", file=str(path), hint=_neighbours(path)) from None
     except (OSError, ValueError) as error:
         raise InputError(
             "a readable file", rule="not-readable", file=str(path), value=str(error)
@@ -463,8 +462,11 @@ def _neighbours(path: Path) -> str:
         names = os.listdir(path.parent)
     except (OSError, ValueError):
         return "the folder does not exist either"
-    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}?" if near else ""
+    for name in difflib.get_close_matches(path.name, names, n=3, cutoff=0.6):
+        # All files of a folder may end alike: that does not make their names similar.
+        if difflib.SequenceMatcher(None, path.stem, Path(name).stem).ratio() >= 0.6:
+            return f"did you mean {name!r}?"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -409,7 +409,7 @@ def outcomes(result: MonitorEvaluation, monitor: str) -> Bars:
     return Bars(
         _outcomes_title(result, monitor, needs_alarm & judged, rejected, ood),
         Axis(label, names=tuple(names)),
-        Axis("number of images", 0.0),
+        Axis("number of images", 0.0, whole=True),
         FATES,
         heights,
         stacked=True,

@@ -57,6 +57,7 @@ from calipers.monitors.words import (
     IMAGES,
     ROWS,
     beats_chance,
+    command_line_warning,
     of_labels,
     of_monitor,
     table_files,
@@ -250,7 +251,8 @@ def monitors_page(
         ("methods", "Methods", methods_part(result)),
         ("reproduce", "Reproduce", reproduce_block(command)),
     ]
-    return answer_page(title, summary_line(result), _answer(result), parts)
+    answer = _answer(result, from_command=bool(command))
+    return answer_page(title, summary_line(result), answer, parts)
 
 
 def of_monitors(result: MonitorEvaluation) -> str:
@@ -298,10 +300,13 @@ def verdict(result: MonitorEvaluation) -> tuple[str, list[str]]:
     return first, [*sentences[:k], *sentences[k + 1 :], *of_labels(result)]
 
 
-def _answer(result: MonitorEvaluation) -> str:
+def _answer(result: MonitorEvaluation, *, from_command: bool) -> str:
     first, rest = verdict(result)
     figures = "".join(_figure_blocks(result, beside_answer(result)))
-    cautions = f"<h3>Cautions</h3>{items(result.warnings)}" if result.warnings else ""
+    warnings = result.warnings
+    if from_command:
+        warnings = tuple(map(command_line_warning, warnings))
+    cautions = f"<h3>Cautions</h3>{items(warnings)}" if warnings else ""
     others = ""
     for name in leading(result, len(result.monitors))[1:]:
         others += details(f"Results of {name}", items(list(of_monitor(result, name))))

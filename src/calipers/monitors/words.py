@@ -10,6 +10,7 @@ and its interval. `document_content` is the JSON document behind `MonitorEvaluat
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -380,9 +381,15 @@ def _at_threshold(result: MonitorEvaluation, name: str, threshold: str) -> Itera
         before, cost = residual.value + gain.value, result.get("AC", name)
         yield (
             f"Of 100 images {percent_number(before)} are unsafe without the monitor; with it, "
-            f"{percent_number(residual.value)} are still unsafe and accepted ({_span(residual)}), "
-            f"at the cost of rejecting safe images, {_percent(cost)} of all images."
+            f"{percent_number(residual.value)} are still unsafe and accepted ({_span(residual)}). "
+            f"Safe images that it rejects are {_percent(cost)} of all images."
         )
+
+
+def _from_to(low: float, high: float) -> str:
+    """Return ``87 to 100`` of hundred, or one number if both ends read the same."""
+    ends = (percent_number(low), percent_number(high))
+    return " to ".join(dict.fromkeys(ends))
 
 
 def _over_halves(result: MonitorEvaluation, name: str) -> Iterator[str]:
@@ -390,8 +397,8 @@ def _over_halves(result: MonitorEvaluation, name: str) -> Iterator[str]:
     hit, false = result.over_halves("sensitivity", name), result.over_halves("FPR", name)
     if hit is None or false is None or math.isnan(hit.mean):
         return
-    misses = f"{percent_number(1.0 - hit.high)} to {percent_number(1.0 - hit.low)}"
-    rejects = f"{percent_number(false.low)} to {percent_number(false.high)}"
+    misses = _from_to(1.0 - hit.high, 1.0 - hit.low)
+    rejects = _from_to(false.low, false.high)
     yield (
         f"Of 100 unsafe images {name} lets {percent_number(1.0 - hit.mean)} through on average "
         f"over {hit.n_halves} random halves that choose its threshold ({misses} in nine of ten "
@@ -531,3 +538,19 @@ def _has_ranking(result: MonitorEvaluation, metric: str) -> bool:
         if all(result.basis.find(metric, name, labels.group) for name in result.monitors):
             return True
     return False
+
+
+def command_line_warning(warning: str) -> str:
+    """Return a warning with the options of the command line instead of the keywords of Python."""
+    # Results speak to Python users; here the same advice must name an option.
+    warning = re.sub(
+        r"^(.*?): (AUROC is .*) set higher_is_alarm=False$",
+        r"\1: \2 pass --lower-is-alarm \1",
+        warning,
+    )
+    warning = re.sub(
+        r"if low scores mean alarm, set higher_is_alarm=True$",
+        "leave out --lower-is-alarm",
+        warning,
+    )
+    return warning.replace("classes='present'", "--classes present")

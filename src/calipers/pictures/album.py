@@ -706,7 +706,7 @@ def _entry_html(entry: AlbumEntry, name: str, *, volumes: bool) -> str:
             caption = f"{model}: {caption}"
         mistakes = _errors_in_words(drawing)
         if volumes and mistakes:
-            mistakes = f"in this slice: {mistakes}"
+            mistakes = f"in this slice, {mistakes}"
         panels += (
             f'<div class="panel"><div class="shot">{picture}</div><p>{text(caption)}</p>'
             f"{paragraph(mistakes, 'note')}</div>"
@@ -725,7 +725,7 @@ def _errors_in_words(drawing: Overlay) -> str:
     tooltips.
     """
     phrases = []
-    for fate, words in (("missed", "missed"), ("false alarm", "false"), ("duplicate", "twice")):
+    for fate, words in (("missed", "missed"), ("false alarm", "false"), ("duplicate", "duplicate")):
         counts = Counter(mark.label for mark in drawing.marks if mark.fate == fate)
         if not counts:
             continue

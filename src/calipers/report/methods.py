@@ -268,11 +268,12 @@ def _certainty(page: Context, cite: _Citations) -> Iterator[str]:
 def _few_errors_in_words(units: str) -> str:
     """Return what stands for the bootstrap where errors are few."""
     return (
-        f"Where few {units} had an error, or nearly all, the interval is Jeffreys' interval for a "
-        "proportion (for rates: for a Poisson rate), with the effective sample size that the "
-        "bootstrap standard error implies; where no error was seen, errors within one of the "
-        f"{units} are assumed to correlate by {ASSUMED_LIKENESS:g}, up to a limit. A further error "
-        f"in another of the {units} never makes the bound on the side of more errors less cautious."
+        f"Where few {units}, or nearly all of them, had an error, the interval is Jeffreys' "
+        "interval for a proportion (for rates: for a Poisson rate), with the effective sample size "
+        "implied by the bootstrap standard error; where no error was observed, the intraclass "
+        f"correlation of errors within {units} was assumed to be {ASSUMED_LIKENESS:g}, up to a "
+        f"limit. A further error in another of the {units} never moves the bound that allows for "
+        "more errors towards fewer errors."
     )
 
 

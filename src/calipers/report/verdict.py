@@ -222,7 +222,7 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
             f"{number_text(values[best])}."
         ]
     highest, second = number_text(values[best]), number_text(values[other])
-    numbers = f"{metric} {highest} against {second} of {short_name(other)}"
+    numbers = f"{metric} {highest} against {second} for {short_name(other)}"
     rows = _pooled_rows(all_pairs, metric)
     row = next((row for row in rows if {row.model_a, row.model_b} == {best, other}), None)
     doubt = f"No model is shown to localise best: {short_name(best)} has {numbers}"
@@ -236,10 +236,10 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
         tested = "was not tested" if math.isnan(row.p) else "is the same in all samples"
         return [f"{doubt}; the difference {tested} ({span})."]
     if _certainty(all_pairs, metric, best, len(values) - 1) == "sure":
-        return [f"{short_name(best)} localises best: {numbers}; {span} of the difference."]
+        return [f"{short_name(best)} localises best: {numbers} (difference: {span})."]
     if lead.low <= 0.0 or math.isnan(row.p_adjusted):
-        return [f"{doubt}, but chance could explain it ({span} of the difference)."]
-    return [f"{doubt} ({span} of the difference), but {_not_significant(row)}."]
+        return [f"{doubt}, but chance could explain it (difference: {span})."]
+    return [f"{doubt} (difference: {span}), but {_not_significant(row)}."]
 
 
 def _difference_span(low: float, high: float) -> str:
@@ -365,19 +365,20 @@ def _ahead(row: Difference, model: str, n_models: int) -> str:
     where = "at one false alarm per image"
     ahead = (
         f"{short_name(model)} finds {_points(lead.value)} more of the references than "
-        f"{short_name(other)} {where}"
+        f"{short_name(other)}"
     )
     span = interval_in_words(lead, POINTS.span)
     if math.isnan(row.p):
-        return f"{ahead}; the difference was not tested ({span})."
+        return f"{where.capitalize()}, {ahead}; the difference was not tested ({span})."
     if lead.value == 0.0:
         return (
             f"{short_name(model)} and {short_name(other)} find equally many references "
             f"{where}; {span}."
         )
     if row.verdict in WON:
-        return f"{ahead}; {span}."
-    doubt = f"No model is shown to find {'more' if n_models == 2 else 'most'}: {ahead}"
+        return f"{where.capitalize()}, {ahead} ({span})."
+    most = "more" if n_models == 2 else "most"
+    doubt = f"No model is shown to find {most}: {where}, {ahead}"
     if lead.low <= 0.0 or math.isnan(row.p_adjusted):
         return f"{doubt}, but chance could explain it ({span})."
     return f"{doubt} ({span}), but {_not_significant(row)}."
@@ -471,7 +472,7 @@ def _interval(e: Estimate, span: Callable[[float, float], str]) -> str:
 
 
 def _points(value: float) -> str:
-    """Return a positive difference of shares in points."""
+    """Return a positive difference of shares in percentage points."""
     if POINTS.amount(value) == "0.0":
-        return "less than 0.1 points"
-    return f"{POINTS.amount(value)}{POINTS.unit(value)}"
+        return "less than 0.1 percentage points"
+    return f"{POINTS.amount(value)} percentage points"

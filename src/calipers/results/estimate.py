@@ -39,7 +39,7 @@ ASSUMED_LIKENESS = 0.25
 
 FLAGS = {
     "few_units": "fewer than 10 units",
-    "few_errors": ("interval for small counts, because few units or nearly all have errors"),
+    "few_errors": "interval for small counts, because few units, or nearly all, have errors",
     # The next two and "on_bound" are of results of version 0.1.
     "near_perfect": (
         "interval for the share of error-free units, because errors are too few for a bootstrap"

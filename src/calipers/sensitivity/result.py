@@ -241,8 +241,8 @@ class Multiverse(Document):
         won, n = self._share_won(self.winner), len(self.each)
         base = configuration_label(self.each[self.base])
         sentences = [
-            f"{self.winner} has the best value under the base ({base}), and in {won} of {n} "
-            "configurations."
+            f"{self.winner} has the best value under the base configuration ({base}), and in "
+            f"{won} of {n} configurations."
         ]
         rivals = [m for m in self.models if m != self.winner and self.wins[m] > 0]
         rivals.sort(key=lambda model: -self.wins[model])
@@ -278,7 +278,7 @@ class Multiverse(Document):
         if self.flip is None:
             best, second = np.sort(self.values[self.base])[[-1, -2]]
             if best == second:
-                return "The two best models are tied under the base."
+                return "The two best models are tied under the base configuration."
             return "The two best models never change places."
         n = len(self.flip.changed)
         changes = "1 change" if n == 1 else f"{n} changes"
@@ -295,10 +295,10 @@ class Multiverse(Document):
             return []
         k = int(np.argmax(robust.leads))
         return [
-            f"Resampled by {robust.unit} (n = {robust.n_units}), {self.models[k]} most often has "
-            f"the best value in {percent_text(robust.leads[k])} of {robust.replicates} bootstrap "
-            "samples, which is not a probability of being better; brackets are "
-            f"{level_text(robust.level)} percentile intervals."
+            f"In {percent_text(robust.leads[k])} of {robust.replicates} bootstrap samples, "
+            f"resampled by {robust.unit} (n = {robust.n_units}), {self.models[k]} has the best "
+            "value in more configurations than any other model; this is not a probability of "
+            f"being better. In brackets: {level_text(robust.level)} percentile intervals."
         ]
 
     def rows(self) -> list[dict[str, Any]]:

@@ -36,6 +36,7 @@ class Axis:
     log: bool = False
     ticks: tuple[float, ...] = ()  # () = chosen
     names: tuple[str, ...] = ()  # words for the ticks; categories stand at 0, 1, 2, ...
+    whole: bool = False  # a count: no ticks between whole numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from calipers.results.estimate import Estimate
 from calipers.results.files import environment
 from calipers.show.figures import Figure
 from calipers.show.svg.draw import stylesheet, svg
-from calipers.show.table import WORDS, CellText, Kind, Table
+from calipers.show.table import BEST, WORDS, CellText, Kind, Table
 from calipers.show.words import (
     count_text,
     digits,
@@ -47,6 +47,7 @@ LONGEST_CELL = 200
 LONG_CELL = 30  # characters that may be broken anywhere
 MOST_STATIC_ROWS = 60
 LONG_NAME = 20  # characters of a name that need not stay in one piece
+STAR = "&#9733;"  # behind the best values
 FEW_VALUES = 3  # columns of values that fit a narrow screen
 SHEET_KINDS = ("value", "whole", "signed")
 FIGURE_WIDTH = 460  # at which text stays legible on a phone and is not too large on a desk
@@ -142,7 +143,10 @@ def table_block(
     name = f' id="{table.name}"' if table.name else ""
     caption = f"<strong>{text(title)}</strong>" if is_sheet and title else text(title)
     body = "\n".join(lines)
-    notes = "".join(f'<p class="note">{text(note)}</p>' for note in table.all_notes())
+    notes = ""
+    for note in table.all_notes():
+        sign = f"{STAR} " if note == BEST else ""
+        notes += f'<p class="note">{sign}{text(note)}</p>'
     block = (
         f'<table class="{_look(table) if is_sheet else "grid"}"{name}>'
         f"<caption>{caption}</caption><thead><tr>{heads}</tr></thead>\n"
@@ -163,7 +167,8 @@ def _look(table: Table) -> str:
 def _head_cell(name: str, kind: Kind, *, is_sheet: bool) -> str:
     mark = ""
     if not is_sheet:
-        return f'<th scope="col">{text(cut(name))}</th>'
+        mark = "" if kind in WORDS else ' class="num"'
+        return f'<th scope="col"{mark}>{text(cut(name))}</th>'
     if kind == "count":
         mark = " class=n"
     elif kind == "text":
@@ -181,10 +186,11 @@ def _sheet_cell(cell: CellText, kind: Kind, *, is_first: bool, is_best: bool) ->
     if cell.is_undefined:
         return f"<td class=undefined>{text(cell.main)}</td>"
     if kind in WORDS:
-        return f"<td class=words>{text(cut(cell.main))}</td>"
+        mark = '"words long"' if len(cell.main) > LONG_CELL else "words"
+        return f"<td class={mark}>{text(cut(cell.main))}</td>"
     words, mark = text(cell.main), ""
     if is_best:
-        words += '<span class=star title="best">&#9733;</span>'
+        words += f'<span class=star title="best">{STAR}</span>'
         mark = " class=best"
     small = f"<small>{text(cell.beside)}</small>" if cell.beside else ""
     return f"<td{mark}{_exact(cell)}>{words}{small}</td>"

@@ -11,19 +11,22 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import click
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from calipers.errors import CalipersError, InputError, InputProblems
-from calipers.show.table import BEST, WORDS, CellText, Kind, Table, notes_of
+from calipers.show.table import BEST, WORDS, CellText, Kind, Table, notes_of, same_kind
 from calipers.show.words import short_name
 
 
@@ -102,10 +105,10 @@ def print_tables(tables: Sequence[Table], console: Console | None = None) -> Non
 
 
 def print_lines(lines: Sequence[str], console: Console | None = None) -> None:
-    """Print sentences, each in a line of its own."""
+    """Print sentences, each in a line of its own; a terminal breaks them between words."""
     console = console or stdout_console()
     for line in lines:
-        console.print(Text(one_line(line)), soft_wrap=True)
+        console.print(Text(one_line(line)), soft_wrap=not console.is_terminal)
 
 
 def name_of(text: str) -> str:
@@ -113,17 +116,32 @@ def name_of(text: str) -> str:
     return escape(one_line(short_name(text)))
 
 
+@dataclass(frozen=True, slots=True)
+class TerminalSheet:
+    """A table as the terminal shows it, with what its columns hold."""
+
+    table: RichTable
+    kinds: tuple[Kind, ...]
+
+
 def _fitting(table: Table, console: Console) -> RichTable:
-    """Return the table; one that is too wide has a line per series instead of a column."""
-    wide = _wide(table)
-    values = _value_columns(table)
-    if not table.series or len(values) < 2:
-        return wide
+    """Return the first form of the table that fits: as it is; with a line per series instead of a
+    column; with words wrapped; with intervals below their values; or with a line per cell.
+    """
     limit = console.width if console.is_terminal else READABLE
-    options = console.options.update(max_width=UNLIMITED * len(values))
-    if console.measure(wide, options=options).maximum <= limit:
-        return wide
-    return _long(table)
+    is_series = bool(table.series) and len(_value_columns(table)) > 1
+    forms = [_wide, _long] if is_series else [_wide]
+    for form in forms:
+        sheet = form(table)
+        if _room(sheet.table, limit) >= sum(longest for longest, _ in _widths(sheet)):
+            return sheet.table
+    if not console.is_terminal:  # a file scrolls sideways
+        return sheet.table
+    for form in forms:
+        for sheet in (form(table), _narrow(form(table)), _narrow(form(table, stacked=True))):
+            if _wrapped(sheet, limit):
+                return sheet.table
+    return _records(table)
 
 
 def _value_columns(table: Table) -> list[int]:
@@ -131,15 +149,57 @@ def _value_columns(table: Table) -> list[int]:
     return [k for k, kind in enumerate(kinds) if kind not in (*WORDS, "count")]
 
 
-def _wide(table: Table) -> RichTable:
-    """Return the table with its own columns."""
+def _narrow(sheet: TerminalSheet) -> TerminalSheet:
+    """Return the sheet with less space between its columns."""
+    sheet.table.padding = (0, 1, 0, 0)
+    return sheet
+
+
+def _room(table: RichTable, limit: int) -> int:
+    """Return how many characters of a line are left for cells, besides edges and gaps."""
+    gap = 1 + table.padding[1] + table.padding[3]
+    return limit - 2 - gap * (len(table.columns) - 1)
+
+
+def _widths(sheet: TerminalSheet) -> list[tuple[int, int]]:
+    """Return for every column the width of its longest line, and the least it can have: words may
+    be put below each other, numbers stay whole.
+    """
+    widths = []
+    for column, kind in zip(sheet.table.columns, sheet.kinds):
+        head = Text.from_markup(str(column.header)).plain
+        lines = "\n".join(Text.from_markup(str(cell)).plain for cell in column.cells).split("\n")
+        pieces = " ".join(lines).split() if kind == "text" else lines
+        longest = max(map(cell_len, [head, *lines]))
+        widths.append((longest, max(map(cell_len, [*head.split(), *pieces]), default=0)))
+    return widths
+
+
+def _wrapped(sheet: TerminalSheet, limit: int) -> bool:
+    """Make the widest columns narrower until the sheet fits, and return whether it does."""
+    room = _room(sheet.table, limit)
+    pairs = _widths(sheet)
+    if sum(least for _, least in pairs) > room:
+        return False
+    widths = [longest for longest, _ in pairs]
+    while sum(widths) > room:
+        spare = [k for k, (_, least) in enumerate(pairs) if widths[k] > least]
+        widths[max(spare, key=widths.__getitem__)] -= 1
+    for column, width in zip(sheet.table.columns, widths):
+        column.width = width
+        column.no_wrap = False
+    return True
+
+
+def _wide(table: Table, *, stacked: bool = False) -> TerminalSheet:
+    """Return the table with its own columns; ``stacked`` puts intervals below values."""
     texts, kinds = table.texts(), table.column_kinds()
     sheet = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     columns = []
     for k, name in enumerate(table.columns):
         column = [line[k] for line in texts]
         _add_column(sheet, name, kinds[k], column)
-        columns.append(_aligned(column, kinds[k]))
+        columns.append(_aligned(column, kinds[k], stacked=stacked))
     previous = ""
     for r, words in enumerate(zip(*columns)):
         if r == len(table.rows):
@@ -156,10 +216,10 @@ def _wide(table: Table) -> RichTable:
             if (r, c) in table.best:
                 cells[c] = f"[bold]{cells[c]}[/bold]"
         sheet.add_row(*cells)
-    return sheet
+    return TerminalSheet(sheet, _stacked_kinds(kinds) if stacked else kinds)
 
 
-def _long(table: Table) -> RichTable:
+def _long(table: Table, *, stacked: bool = False) -> TerminalSheet:
     """Return the table with a line per row and series; names and counts are in the first of
     them.
     """
@@ -176,7 +236,7 @@ def _long(table: Table) -> RichTable:
     every = []
     for line in texts:
         every += [line[k] for k in values]
-    value_cells = iter(_aligned(every, "value"))
+    value_cells = iter(_aligned(every, "value", stacked=stacked))
     for r, line in enumerate(texts):
         if r == len(table.rows):
             sheet.add_section()
@@ -185,7 +245,30 @@ def _long(table: Table) -> RichTable:
             if place == 0:
                 first = [_shown(line[c], kinds[c]) for c in names]
                 last = [_shown(line[c], "count") for c in counts]
-            sheet.add_row(*first, name_of(table.columns[k]), next(value_cells), *last)
+            value = next(value_cells)
+            if (r, k) in table.best:
+                value = f"[bold]{value}[/bold]"
+            sheet.add_row(*first, name_of(table.columns[k]), value, *last)
+    name_kinds = tuple(kinds[k] for k in names)
+    long_kinds: tuple[Kind, ...] = (*name_kinds, "name", "value", *same_kind("count", len(counts)))
+    return TerminalSheet(sheet, _stacked_kinds(long_kinds) if stacked else long_kinds)
+
+
+def _stacked_kinds(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
+    """Return the kinds with names that may be wrapped, as words are."""
+    return tuple("text" if kind == "name" else kind for kind in kinds)
+
+
+def _records(table: Table) -> RichTable:
+    """Return a line for every cell, with the name of its column; a gap ends a row."""
+    sheet = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_header=False)
+    sheet.add_column(overflow="fold", style="dim")
+    sheet.add_column(overflow="fold")
+    for line in table.texts():
+        for name, kind, cell in zip(table.columns, table.column_kinds(), line):
+            if str(cell):
+                sheet.add_row(name_of(name), _shown(cell, kind))
+        sheet.add_section()
     return sheet
 
 
@@ -202,7 +285,7 @@ def _add_column(sheet: RichTable, name: str, kind: Kind, cells: Sequence[CellTex
         sheet.add_column(name_of(name), justify=justify, overflow="fold")
 
 
-def _aligned(cells: Sequence[CellText], kind: Kind) -> list[str]:
+def _aligned(cells: Sequence[CellText], kind: Kind, *, stacked: bool = False) -> list[str]:
     """Return the texts of a column; in front of intervals, the values end at the same place."""
     if kind in WORDS or not any(cell.beside for cell in cells):
         return [_shown(cell, kind) for cell in cells]
@@ -210,7 +293,11 @@ def _aligned(cells: Sequence[CellText], kind: Kind) -> list[str]:
     texts = []
     for cell in cells:
         padding = "" if cell.value is None else " " * (width - len(cell.main))
-        texts.append(padding + _shown(cell, kind))
+        words = _shown(cell, kind)
+        if stacked and cell.beside:
+            words = _shown(replace(cell, beside=""), kind) + "\n"
+            words += _shown(replace(cell, main=""), kind).lstrip()
+        texts.append(padding + words)
     return texts
 
 
@@ -238,16 +325,22 @@ class Narrator:
         live = sys.stderr.isatty() and "CI" not in os.environ and os.environ.get("TERM") != "dumb"
         self.live = live and not quiet
 
-    def say(self, text: str) -> None:
-        """Print one line."""
-        if not self.quiet:
-            clear_progress()
-            click.echo(one_line(text), err=True)
+    def say(self, text: str, *, is_prose: bool = False) -> None:
+        """Print one line; a terminal breaks prose between words, but no command or path."""
+        if self.quiet:
+            return
+        clear_progress()
+        line = one_line(text)
+        if is_prose and sys.stderr.isatty():
+            width = shutil.get_terminal_size().columns - 2
+            parts = textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False)
+            line = "\n  ".join(parts)
+        click.echo(line, err=True)
 
     def warn(self, warnings: Sequence[str]) -> None:
         """Print warnings, the first dozen of them."""
         for warning in warnings[:SHOWN]:
-            self.say(f"note: {warning}")
+            self.say(f"note: {warning}", is_prose=True)
         if len(warnings) > SHOWN:
             self.say(f"note: ... and {len(warnings) - SHOWN} more, see the page or the JSON")
 

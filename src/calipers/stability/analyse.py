@@ -428,7 +428,8 @@ def _select_bags(source: Bags, bags: str) -> tuple[Flags, list[str]]:
     notes = []
     if n_negative:
         notes.append(
-            f"{n_negative} of {len(source)} bags are negative and left out of the stability scores"
+            f"{n_negative} of {len(source)} images are negative and left out of the stability "
+            "scores"
         )
     return positive, notes
 

@@ -191,7 +191,7 @@ def scores(
     if len(defined):
         of_pairs = values[tuple(defined.T)]
         low, high = score_text(float(of_pairs.min())), score_text(float(of_pairs.max()))
-        title = f"Two scores correlate over images by {low} to {high}"
+        title = f"Correlations of scores over images are {low} to {high}"
     n = f"{counts.min()} to {counts.max()}" if counts.min() < counts.max() else f"{counts.min()}"
     how = {"spearman": "Rank correlations", "pearson": "Correlations"}[method]
     note = (
@@ -223,7 +223,9 @@ def images(result: StabilityResult, *, score: str = "APJ") -> Histogram:
     n_missing = len(values) - len(defined)
     if n_missing:
         note += f" {n_missing} more have no value, because models mark nothing or everything."
-    return Histogram(title, Axis(score), Axis("images"), edges, ("images",), counts, note=note)
+    return Histogram(
+        title, Axis(score), Axis("images", whole=True), edges, ("images",), counts, note=note
+    )
 
 
 def dice(result: StabilityResult, *, score: str = "APJ", measure: str = "DICE") -> Scatter:
@@ -726,7 +728,7 @@ def _object_intervals(result: ObjectStability) -> str:
     if not settings["replicates"] or math.isnan(result["found-by-all"].low):
         return ""
     how = intervals_by(settings["level"], settings["unit"], settings["n_units"])
-    return f"Pointwise {how}."
+    return f"{how}."
 
 
 OBJECT_FIGURES: Mapping[str, Callable[[ObjectStability], Figure]] = {

@@ -497,8 +497,8 @@ def _perfection(result: StabilityResult) -> Iterator[Remark]:
             flags.update(row.estimate.flags)
     if "few_errors" in flags:
         text = (
-            f"interval for small counts, because few {units} or nearly all fall short of the best "
-            "value (marked * in tables)"
+            f"interval for small counts, because few {units}, or nearly all of them, fall short of "
+            "the best value (marked * in tables)"
         )
         yield Remark("near-perfect", text, flag=False)
     if "identical_units" in flags:

@@ -26,6 +26,7 @@ from calipers.show.svg.axes import (
     step_line,
     thin_line,
 )
+from calipers.show.svg.canvas import width_of
 from calipers.show.svg.fields import isolines
 from figure_cases import NAN, X, Y, having, points, texts, tick_pixels, tree
 
@@ -440,3 +441,33 @@ def test_a_scale_says_where_numbers_are() -> None:
     assert PixelScale(1, 100, 0, 10, log=True).at(10) == pytest.approx(5)
     assert math.isnan(PixelScale(1, 100, 0, 10, log=True).at(0))
     assert PixelScale(0, 10, 200, 100).within(99) == 100
+
+
+def test_words_of_a_cell_that_are_too_long_stand_in_two_lines() -> None:
+    columns = tuple(f"tau 0.{k}" for k in range(9))
+    words = (tuple(f"{k}. (0.6{k})" for k in range(9)),)
+    root = tree(
+        f.HeatMap(
+            "t", f.Axis("labels", names=columns), f.Axis("monitor", names=("count",)),
+            np.full((1, 9), 0.6), "AUROC", words=words,
+        ),
+        width=460,
+    )  # fmt: skip
+    shown = texts(root)
+    assert "3." in shown
+    assert "(0.63)" in shown
+    assert not [text for text in shown if "…" in text]
+
+
+def test_a_count_has_no_ticks_between_whole_numbers() -> None:
+    counts, edges = np.array([[0.0, 3.0, 1.0]]), np.linspace(0.0, 1.0, 4)
+    root = tree(f.Histogram("t", X, f.Axis("images", 0.0, whole=True), edges, ("a",), counts))
+    beside = [e.text for e in having(root, "fig-end")]
+    assert beside == ["0", "1", "2", "3"]
+
+
+def test_the_last_number_below_a_forest_is_not_cut() -> None:
+    rows = (f.ForestRow("all", "5", (f.Mark(0.7395, 0.7195, 0.7595),)),)
+    root = tree(f.Forest("t", f.Axis("APJ"), ("model",), rows), width=430)
+    last = max(float(e.get("x", 0)) for e in root.iter("text") if e.text == "0.76")
+    assert last + width_of("0.76") / 2 <= 430

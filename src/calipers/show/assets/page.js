@@ -175,16 +175,19 @@
   const everyRow = (place, data) => {
     const coded = data.columns.map((name) => data.names[name]);
     const n = data.rows[0].length, rows = [];
+    // A column of shares shows four digits everywhere, so that its points stand below each other.
+    const counts = data.rows.map((column, k) => coded[k] || column.every((value) => value === null || Number.isInteger(value)));
+    const digits = (value, k) => (counts[k] || value === null || Math.abs(value) >= 1e4 ? visible(value) : value.toPrecision(4));
     for (let i = 0; i < n; i++) {
       const cells = data.rows.map((column, k) => (coded[k] ? coded[k][column[i]] : column[i]));
       rows.push({
         cells, pinned: false,
         text: searched(cells.filter((_, k) => coded[k])),
         node: () => make("tr", {}, ...cells.map((value, k) =>
-          make("td", { className: coded[k] ? "" : "num", textContent: visible(value) }))),
+          make("td", { className: coded[k] ? "" : "num", textContent: digits(value, k) }))),
       });
     }
-    const head = make("tr", {}, ...data.columns.map((name) => Object.assign(make("th", { textContent: name }), { scope: "col" })));
+    const head = make("tr", {}, ...data.columns.map((name, k) => Object.assign(make("th", { textContent: name }), { scope: "col", className: coded[k] ? "" : "num" })));
     const table = make("table", { id: "all-numbers", className: "grid" },
       make("caption", { textContent: "Every row of the evaluation" }), make("thead", {}, head), make("tbody"));
     const frame = make("div", { className: "wide", tabIndex: 0 }, table);

@@ -312,7 +312,7 @@ def set_axis(ax: Axes, side: AxisName, axis: Axis) -> None:
                 labels.append(names[k] if k < len(names) else number_text(tick))
         along.set_ticks(places, labels, parse_math=False)
     else:
-        along.set_major_locator(_locator(axis.log, low, high))
+        along.set_major_locator(_locator(axis, low, high))
         along.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
     along.set_ticks([], minor=True)
     _limits(ax, side, axis)  # ticks beyond the ends would have moved these
@@ -330,14 +330,14 @@ def _limits(ax: Axes, side: AxisName, axis: Axis) -> tuple[float, float]:
     return low, high
 
 
-def _locator(log: bool, low: float, high: float) -> Locator:
+def _locator(axis: Axis, low: float, high: float) -> Locator:
     # Powers of ten alone leave a short logarithmic axis without ticks.
-    decades = abs(math.log10(high / low)) if log else 0.0
+    decades = abs(math.log10(high / low)) if axis.log else 0.0
     if decades > 3:
         return LogLocator()
     if decades > 0.9:
         return LogLocator(subs=(1, 2, 5))
-    return MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10])
+    return MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=axis.whole)
 
 
 def set_names(ax: Axes, side: AxisName, names: Sequence[str], strong: Sequence[bool] = ()) -> None:

@@ -262,7 +262,10 @@ def ticks_of(axis: Axis, span: Limits, most: int = 6) -> Ticks:
         places = axis.ticks or tuple(float(k) for k in range(len(axis.names)))
         labels = list(zip(places, axis.names))
     else:
-        labels = [(v, tick_text(v)) for v in axis.ticks or ticks(low, high, axis.log, most)]
+        values = axis.ticks or ticks(low, high, axis.log, most)
+        if axis.whole:
+            values = tuple(v for v in values if v == round(v))
+        labels = [(v, tick_text(v)) for v in values]
     slack = 1e-9 * (high - low)  # a tick at the very end stays in spite of rounding
     inside = []
     for v, word in labels:

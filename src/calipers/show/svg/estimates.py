@@ -179,8 +179,16 @@ def _layout(
     if _is_tall(row_height * n_rows):
         start += 18.0  # the axis is repeated above
     left_edge = n + 16.0
+    if math.isnan(values_edge):  # the last number of the axis reaches beyond it by half its width
+        axis = ticks_of(figure.x, value_limits, most=_most_ticks(right - left_edge))
+        half = width_of(axis[-1].name) / 2 + 1.0 if axis else 0.0
+        right = width - max(10.0, half)
     scale = PixelScale(*value_limits, left_edge, max(right, left_edge + 60.0), figure.x.log)
     return ForestLayout(scale, names, n, values_edge, start, row_height, n_rows, digits)
+
+
+def _most_ticks(length: float) -> int:
+    return max(int(length / 40), 2)
 
 
 def _text_width(text: str, row: ForestRow) -> float:
@@ -197,7 +205,7 @@ def _behind(figure: Forest, at: ForestLayout, sheet: Sheet) -> list[str]:
     if at.rows >= MANY_ROWS:
         ends = [(0.0, at.middle(k), sheet.width, at.middle(k)) for k in range(1, at.rows, 2)]
         parts.append(el("path", d=segments(ends), cls="fig-zebra", stroke_width=at.row))
-    axis = ticks_of(figure.x, (at.x.low, at.x.high), most=max(int((at.x.end - at.x.start) / 40), 2))
+    axis = ticks_of(figure.x, (at.x.low, at.x.high), most=_most_ticks(at.x.end - at.x.start))
     lines = [(at.x.at(tick.at), at.top, at.x.at(tick.at), at.bottom) for tick in axis]
     parts.append(el("path", d=segments(lines), cls="fig-grid"))
     if math.isfinite(figure.reference) and at.x.low <= figure.reference <= at.x.high:

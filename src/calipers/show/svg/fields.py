@@ -130,9 +130,8 @@ def draw_heatmap(figure: HeatMap, sheet: Sheet) -> Drawing:
         return empty_drawing(sheet, "no rows" if not rows else "no columns")
     values = np.where(np.isfinite(figure.values), figure.values, np.nan)
     labels, top = colours(sheet, figure.label, figure.low, figure.high)
-    left_edge = (
-        min(max(width_of(shorten(name)) for name in figure.y.names), 0.3 * sheet.width) + 10.0
-    )
+    names = (*figure.y.names, figure.y.label)
+    left_edge = min(max(width_of(shorten(name)) for name in names), 0.36 * sheet.width) + 10.0
     wide = min((sheet.width - left_edge) / columns, BROADEST)
     heads, above = _heads(figure, left_edge, wide, sheet)
     # Up to 20 rows have cells of full height; more rows share 640 pixels.
@@ -306,16 +305,21 @@ def _texts(figure: HeatMap, values: F64, steps: I64, at: CellLayout) -> list[str
             text = text if width_of(text) <= at.wide - 6.0 else "–"
             parts.append(words(middle, base, text, "fig-reason fig-halo-text", anchor="middle"))
         elif numbers_fit:
-            parts.append(
-                words(
-                    middle,
-                    base,
-                    _text(figure, r, c),
-                    ink_on(int(step)),
-                    width=at.wide - 3.0,
-                    anchor="middle",
+            lines = [_text(figure, r, c)]
+            if width_of(lines[0]) > at.wide - 3.0 and at.high >= 2 * LINE:
+                lines = wrap(lines[0], at.wide - 3.0) or lines
+            base -= LINE * (len(lines) - 1) / 2
+            for k, text in enumerate(lines):
+                parts.append(
+                    words(
+                        middle,
+                        base + LINE * k,
+                        text,
+                        ink_on(int(step)),
+                        width=at.wide - 3.0,
+                        anchor="middle",
+                    )
                 )
-            )
     return parts
 
 

@@ -140,7 +140,7 @@ def _labels(trial: Trial) -> Bars:
     for column, kind in enumerate(kinds):
         unsafe = trial.unsafe[trial.kinds == kind]
         counts[:, column] = (~unsafe).sum(), unsafe.sum()
-    y = Axis("images", 0.0)
+    y = Axis("images", 0.0, whole=True)
     return Bars(
         trial.title,
         Axis("kind", names=tuple(kinds)),

@@ -283,7 +283,7 @@ def _counts(run: PolypRun) -> StudyFigure:
     bars = Bars(
         "Counts of all frames",
         Axis("criterion and threshold", names=tuple(names)),
-        Axis("objects", 0.0),
+        Axis("objects", 0.0, whole=True),
         ("true positives", "false positives", "false negatives"),
         np.array(heights, np.float64).T,
         stacked=True,
