@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 # errors never raise a lower bound (`statistics.few_errors`); 6: gains have the mid-p gamma interval
 # as long as errors are not many, with other costs; 7: it takes less where errors gather in units or
 # are misplaced, and stands for areas (AUROC, AUPR, best F1), which fall short by such a sum.
-INTERVAL_RULES = 7
+INTERVAL_RULES = 8
 ONE_ALARM = "FROC@1"
 ALARMS = "FP/image"
 

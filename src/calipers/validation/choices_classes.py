@@ -106,6 +106,8 @@ OF_AP = tuple(ClassRule(floor) for floor in ("share", "none", "common"))
 REACHES = (0.0, 1.0, 2.0)
 REACHING: tuple[Floor, ...] = ("share", "common")
 OF_SECOND = tuple(ClassRule(floor, reach=reach) for floor, reach in product(REACHING, REACHES))
+CHOSEN_FOR_GAINS = ClassRule("common", "harmonic")
+CHOSEN_AT_ONE, CHOSEN_OVER_THRESHOLDS = ClassRule("common", reach=1.0), ClassRule("common")
 # Numbers that have one rule, and its candidates; the first is the rule so far.
 Kinds = dict[str, tuple[tuple[str, ...], tuple[ClassRule, ...]]]
 FIRST_KINDS: Kinds = {
@@ -225,7 +227,7 @@ def compare(design: CohortDesign, kinds: Kinds, effort: Effort) -> list[Coverage
         certainty = Certainty(replicates=effort.replicates, seed=number)
         columns: dict[str, tuple[Column, ClassSample]] = {}
         for case in zip(simulation.metrics, evidence):
-            columns |= _class_means(case, units, certainty)
+            columns |= class_means_of(case, units, certainty)
         for names, rules in kinds.values():
             for name in names:
                 column, classes = columns[name]
@@ -239,7 +241,7 @@ def compare(design: CohortDesign, kinds: Kinds, effort: Effort) -> list[Coverage
     return cells
 
 
-def _class_means(
+def class_means_of(
     case: tuple[Any, Any], units: Units, certainty: Certainty
 ) -> dict[str, tuple[Column, ClassSample]]:
     """Return every number of a data set, with the classes behind its mean."""
@@ -266,11 +268,13 @@ def bounds_of(
     cost = classes.facts.error_costs.get(name, math.nan)
     supports = []
     for rule in rules:
-        support = replace(column.support[0], hidden=hidden_variance(rule, classes, cost))
-        if rule.reach is not None:
-            support = replace(support, reach=rule.reach)
+        reach = classes.facts.bias_reach.get(name, 0.0) if rule.reach is None else rule.reach
+        hidden = hidden_variance(rule, classes, cost)
+        support = replace(column.support[0], hidden=hidden, reach=reach)
+        trials = float(classes.n_references[0])
         if rule.trials == "harmonic":
             trials = harmonic_trials(classes)
+        if name in classes.facts.error_costs and trials:
             support = replace(support, n_trials=trials, event=cost / trials)
         supports.append(support)
     # The same replicates once per candidate.
