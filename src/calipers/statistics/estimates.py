@@ -30,6 +30,7 @@ from calipers.statistics import spread
 from calipers.statistics.few_errors import (
     FURTHEST,
     FURTHEST_OF_GAINS,
+    ROUNDING,
     clopper_pearson,
     wilson,
 )
@@ -411,7 +412,9 @@ class ClassSample:
             if is_less and total > 0:
                 part = min(float(least[common].sum()) / total, 1.0)
             least = np.maximum(least, part * of_share)
-        return float(np.maximum(least - variance, 0.0).sum() / len(rows) ** 2)
+        hidden = float(np.maximum(least - variance, 0.0).sum() / len(rows) ** 2)
+        # Classes that do not vary have a variance by rounding.
+        return hidden if hidden > ROUNDING**2 else 0.0
 
     def populated_mean(self, pooled: Support, level: float) -> PopulatedMean | None:
         """Return the mean over the classes with references in at least 5 units.
