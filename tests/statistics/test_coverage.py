@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calipers.statistics.estimates import Certainty, _columns, replicates
+from calipers.statistics.estimates import Certainty, _columns, estimates, replicates
 from calipers.statistics.intervals import Support, intervals
 from calipers.statistics.weights import Units
 from calipers.validation import (
+    choices_classes,
     choices_costs,
     choices_few_errors,
     choices_gains,
@@ -56,6 +57,15 @@ def test_a_few_cells_hold_the_truth(design: str, metrics: tuple[str, ...]) -> No
     for cell in object_cells(designs()[design], quantities, FEW):
         assert cell.stated == 1.0, str(cell)
         assert cell.without == 0.0, str(cell)
+        assert cell.coverage >= QUICK_LOWEST, str(cell)
+        assert cell.width <= QUICK_WIDEST, str(cell)
+
+
+def test_gains_of_rare_classes_hold_the_truth() -> None:
+    """With one rare class of four, `dAP/fp` was covered in .70 of the cases before version 8."""
+    design = choices_classes.CHOOSING[6]
+    quantities = [Quantity("quick", metric) for metric in ("dAP/fp", "dAP/cls", "AP@0.5", "AP")]
+    for cell in object_cells(design, quantities, FEW):
         assert cell.coverage >= QUICK_LOWEST, str(cell)
         assert cell.width <= QUICK_WIDEST, str(cell)
 
@@ -269,6 +279,26 @@ def test_the_chosen_rule_for_gains_is_that_of_the_code() -> None:
                     assert (stated.low, stated.high) == pytest.approx(found, abs=1e-12)
                     made.append(stated.method)
     assert {"gamma-t", "bootse-t-logit"} == set(made)
+
+
+@pytest.mark.parametrize("design", [choices_classes.CHOOSING[0], choices_classes.CONFIRMING[2]])
+def test_the_chosen_rules_for_means_over_classes_are_those_of_the_code(design) -> None:
+    """With one rare class, and with three; the candidates make the interval in their own way."""
+    rules = dict.fromkeys(choices_gains.NAMES, choices_classes.CHOSEN_FOR_GAINS)
+    rules["AP@0.5"] = choices_classes.CHOSEN_AT_ONE
+    rules["AP"] = choices_classes.CHOSEN_OVER_THRESHOLDS
+    simulation = Simulation(design, list(rules), 5)
+    units = Units.of("patient", np.repeat(np.arange(design.units), design.images), design.n_images)
+    certainty, n_numbers = Certainty(replicates=100), 0
+    for (evidence,) in simulation.data_sets(2):
+        for case in zip(simulation.metrics, evidence):
+            means = choices_classes.class_means_of(case, units, certainty)
+            (table,) = estimates([case], units, certainty)
+            for name, estimate in zip(case[0].facts.names, table[0]):
+                (bounds,) = choices_classes.bounds_of([rules[name]], *means[name])
+                assert (estimate.low, estimate.high) == pytest.approx(bounds, abs=1e-12), name
+                n_numbers += 1
+    assert n_numbers == 2 * len(rules)
 
 
 def test_the_first_rounds_of_gains_are_measured_with_the_limit_of_then() -> None:

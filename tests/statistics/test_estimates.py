@@ -18,7 +18,8 @@ from calipers.metrics.base import Metric
 from calipers.results.estimate import FLAGS, REASONS
 from calipers.statistics import few_errors
 from calipers.statistics import intervals as making
-from calipers.statistics.estimates import Certainty, estimates
+from calipers.statistics.estimates import Certainty, ClassSample, estimates
+from calipers.statistics.intervals import Support
 from calipers.statistics.weights import Units, bootstrap, units_of
 from cases import MODEL, cohort_of, evidence_of, metric_of
 from preset_lists import BOX_PRESETS
@@ -598,3 +599,43 @@ def test_images_without_a_patient_are_no_unit() -> None:
         ].unit
         == "image"
     )
+
+
+def class_sample(name: str, numbers: tuple[int, ...], spreads: tuple[float, ...]) -> ClassSample:
+    """Classes of value 0.6 in as many units as they have references."""
+    preset = "tide" if name.startswith("dAP") else "coco"
+    facts = next(m.facts for m in cal.Protocol.load(preset).compile() if name in m.facts.names)
+    random = np.random.default_rng(5)
+    parts = 0.6 + random.standard_normal((500, len(numbers))) * np.array(spreads)
+    sample = np.column_stack([parts.mean(axis=1), parts])
+    of_classes = np.array([sum(numbers), *numbers])
+    value = np.full(1 + len(numbers), 0.6)
+    return ClassSample(facts, facts.names.index(name), value, sample, of_classes, of_classes)
+
+
+def test_a_gain_is_worth_as_many_references_as_a_mean_of_shares_of_them() -> None:
+    pooled = Support(60, n_trials=100.0, event=1.75 / 100)
+    rare = class_sample("dAP/cls", (60, 35, 5), (0.06, 0.08, 0.2)).support(pooled)
+    assert rare.n_trials == pytest.approx(9 / (1 / 60 + 1 / 35 + 1 / 5))  # 37
+    assert rare.event == pytest.approx(1.75 / rare.n_trials)
+    equal = class_sample("dAP/cls", (50, 50), (0.07, 0.07)).support(pooled)
+    assert (equal.n_trials, equal.event) == (pytest.approx(100), pytest.approx(1.75 / 100))
+    # A single class is no mean over classes; AP counts all references.
+    assert class_sample("dAP/cls", (100,), (0.05,)).support(pooled) == pooled
+    assert class_sample("AP", (60, 35, 5), (0.06, 0.08, 0.2)).support(pooled).n_trials == 100
+
+
+@pytest.mark.parametrize("name", ["AP", "AP50", "dAP/loc"])
+@pytest.mark.parametrize("part", [0.25, 0.8, 3.0])
+def test_rare_classes_vary_as_far_short_of_a_share_as_common_ones(name: str, part: float) -> None:
+    numbers = (60, 35, 4)
+    of_share = [0.6 * 0.4 / n for n in numbers]
+    # The rare class does not vary in the replicates at all; the others by a part of a share.
+    spreads = [math.sqrt(part * variance) for variance in of_share]
+    classes = class_sample(name, numbers, (*spreads[:2], 0.0))
+    # At most a share; the common classes show their own, but for what few units take away.
+    assert classes.hidden_variance() * 9 == pytest.approx(min(part, 1.0) * of_share[2], rel=0.2)
+
+
+def test_classes_that_do_not_vary_have_no_variance_by_rounding() -> None:
+    assert class_sample("AP", (60, 35, 4), (1e-16, 1e-16, 0.0)).hidden_variance() == 0.0

@@ -138,6 +138,9 @@ class Facts:
     # bootstrap's bias their intervals reach further
     bias_reach: Mapping[str, float] = field(default_factory=dict)
     few_bias_reach: Mapping[str, float] = field(default_factory=dict)  # where errors are few
+    mean_bias_reach: Mapping[str, float] = field(default_factory=dict)  # of means over classes
+    # names that vary by less than a share of the references; common classes show by how much
+    less_than_share: frozenset[str] = frozenset()
     # names that are sums of what errors cost, and what a lone error may cost, in references
     error_costs: Mapping[str, float] = field(default_factory=dict)
     equal_costs: frozenset[str] = frozenset()  # ... of which every error costs the same
@@ -178,7 +181,7 @@ class Facts:
 
     @property
     def share_of_references(self) -> bool:
-        """Whether a class varies at least as a share of its references does; gains do not."""
+        """Whether a class is a share of its references, or varies by no more than one."""
         return self.trials == "references" and self.bounds == (0.0, 1.0)
 
     def bounds_of(self, k: int) -> tuple[float, float]:

@@ -69,6 +69,7 @@ from calipers.matching.assign import candidate_pairs
 from calipers.matching.criteria import Criterion
 from calipers.matching.matches import COUNTED, HITS, ObjectsByImage, View
 from calipers.metrics.base import Facts, MetricPlan, UnitMarks, check_number, check_options
+from calipers.metrics.ranking import BIAS_REACH_OF_CLASSES
 
 PREDICTION_COLUMNS = (
     "prediction_label",
@@ -517,6 +518,7 @@ class ErrorTypes:
             class_means=frozenset(names_of["gain"]),
             bias_reach=dict.fromkeys(names_of["gain"], BIAS_REACH) | reaches,
             few_bias_reach=reaches,
+            less_than_share=frozenset(names_of["gain"]),
             error_costs=costs,
             equal_costs=frozenset(misses),
             rough=frozenset(names_of["gain"]),
@@ -617,6 +619,8 @@ class TideAveragePrecision(ErrorTypes):
             ids=(self.facts.id,) * len(names),
             per_class=self.recipe.within_class,
             class_means=frozenset(names),
+            mean_bias_reach=dict.fromkeys(names, BIAS_REACH_OF_CLASSES),
+            less_than_share=frozenset(names),
             rough=frozenset(names),
         )
 

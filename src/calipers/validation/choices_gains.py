@@ -75,7 +75,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -101,6 +101,18 @@ COSTS = {
     "largest": (1.0, 1.0, 2.0),
 }
 FEW_ONLY, LONGER = 0.0, 30.0
+
+
+class Candidate(Protocol):
+    """A rule that is compared; cells of its intervals have its name as their family."""
+
+    @property
+    def name(self) -> str:
+        """The candidate in a line of the comparison."""
+        ...
+
+
+C = TypeVar("C", bound=Candidate)
 
 
 @dataclass(frozen=True)
@@ -536,7 +548,7 @@ def _highest(rule: GainRule, total: tuple[F64, F64], support: Support) -> float:
     return float(np.minimum(high, 1.0).max())
 
 
-def summary(cells: Sequence[CoverageCell], rules: Sequence[GainRule]) -> Iterator[str]:
+def summary(cells: Sequence[CoverageCell], rules: Sequence[Candidate]) -> Iterator[str]:
     """Yield a line per candidate: numbers inside, below the gate and too wide."""
     for rule in rules:
         members = [cell for cell in cells if cell.family == rule.name]
@@ -550,7 +562,7 @@ def summary(cells: Sequence[CoverageCell], rules: Sequence[GainRule]) -> Iterato
         )
 
 
-def chosen(cells: Sequence[CoverageCell], rules: Sequence[GainRule]) -> GainRule:
+def chosen(cells: Sequence[CoverageCell], rules: Sequence[C]) -> C:
     """Return the candidate that the rule above chooses."""
     ranks = []
     for rule in rules:
