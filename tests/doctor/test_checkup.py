@@ -472,6 +472,64 @@ def test_the_results_in_a_folder_of_a_tool_are_named(folder, capsys):
     assert len(pair.predictions) == 751
 
 
+def coco_files(folder: Path) -> None:
+    """Write two documents of references into a folder, of which one has the predicted images."""
+    pair = documents(*demo(), folder)
+    pair.numbered()
+    (folder / "found.json").write_text(json.dumps(pair.predictions["annotations"]))
+    put(folder / "data" / "annotations", {"val.json": json.dumps(pair.references)})
+    for record in pair.references["images"]:
+        record["id"] += 1000
+    for record in pair.references["annotations"]:
+        record["image_id"] += 1000
+    put(folder / "data" / "annotations", {"train.json": json.dumps(pair.references)})
+    put(folder / "data", {"README.md": "two splits", "notes.json": "{}"})
+
+
+@pytest.mark.parametrize("place", ["data", "data/annotations"])
+def test_the_references_in_a_folder_are_named(folder, capsys, place):
+    coco_files(folder)
+    code, out, _ = said(capsys, "doctor", place, "found.json", "--json")
+    document = json.loads(out)
+    assert code == 2
+    assert [finding["code"] for finding in document["findings"]] == ["not-a-file"]
+    assert document["commands"] == ["calipers evaluate data/annotations/val.json found.json"]
+    # Without predictions nothing tells which of the two is meant.
+    code, _, err = said(capsys, "doctor", place)
+    assert code == 2
+    assert "annotations/train.json, data/annotations/val.json" in err
+
+
+def test_references_beside_their_pictures_are_no_volumes(folder):
+    """Roboflow writes pictures and a COCO file into one folder."""
+    coco_files(folder)
+    for k in range(3):
+        picture(folder / "pictures" / f"{k}.png", 20, 10)
+    (folder / "data/annotations/val.json").rename(folder / "pictures" / "_annotations.coco.json")
+    result = check_files("pictures", {"found": "found.json"})
+    line = "calipers evaluate pictures/_annotations.coco.json found.json"
+    assert result.commands == (line,)
+
+
+def test_an_export_of_label_studio_has_both_roles(folder):
+    scored = {**region("polyp", RECTANGLE), "score": 0.9}
+    predictions = [{"model_version": "v1", "result": [scored]}]
+    tasks = [task("a.png", [region("polyp", RECTANGLE)], predictions=predictions)]
+    put(folder, {"both.json": json.dumps(tasks)})
+    assert check_files("both.json", {}).commands == ("calipers evaluate both.json both.json",)
+    put(folder, {"one.json": json.dumps([task("a.png", [region("polyp", RECTANGLE)])])})
+    assert check_files("one.json", {}).commands == ()
+
+
+def test_a_model_that_takes_one_class_for_another_has_no_exchanged_classes(folder):
+    pair = tables(*demo(), folder)
+    first, second = demo()[0].classes[:2]
+    pair.each("class", lambda name: second if name == first else name)
+    saved_tables(pair, folder)
+    codes = {symptom.code for symptom in check_files("refs.csv", {"preds": "preds.csv"}).findings}
+    assert codes <= {"silent-classes", "patients-in-names", "unmet"}
+
+
 def test_a_repair_never_replaces_another(folder):
     pair = tables(*demo(), folder)
     pair.each("image", lambda name: f"{name}.tif")

@@ -2,10 +2,11 @@
 """Try a fix: do predictions meet more references with it than without?
 
 `RawPredictions` are those of one model as they were delivered, before any rule: boxes may be
-broken, images and classes unknown. A fix makes another sample of them. `overlaps` says for every
-reference how well the best prediction of its class meets it, and `convincing` compares two such
-columns reference by reference: a sound model loses by every change, a poor one wins as often as it
-loses, and a misread one wins nearly everywhere. So nothing is guessed from the look of numbers.
+broken, images and classes unknown; a `Case` has them beside the references. A fix makes another
+sample of them. `overlaps` says for every reference how well the best prediction of its class meets
+it, and `convincing` compares two such columns reference by reference: a sound model loses by every
+change, a poor one wins as often as it loses, and a misread one wins nearly everywhere. So nothing
+is guessed from the look of numbers.
 
 A fix that is right for one kind of images only is not right: `works_for_all_sizes` asks for
 references met among images of every size. `calipers.doctor.box_trials` lists the ways in which
@@ -14,7 +15,7 @@ boxes are misread, `calipers.doctor.class_agreement` those in which classes are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import comb
 
@@ -23,6 +24,7 @@ import numpy as np
 from calipers.arrays import F64, I64, Flags
 from calipers.data.cohort import Cohort
 from calipers.data.objects import LARGEST, Predictions, from_corners, row_all, to_corners
+from calipers.io.reader import Key
 from calipers.kernels import ragged
 from calipers.kernels.boxes import all_pairs, overlapping
 
@@ -71,6 +73,18 @@ class RawPredictions:
         per_box[self.image < 0] = np.nan
         with np.errstate(over="ignore", invalid="ignore"):
             return to_corners(self.boxes, self.box_format, per_box)[0]
+
+
+@dataclass(frozen=True)
+class Case:
+    """The predictions of a model beside the references."""
+
+    cohort: Cohort
+    file: str
+    sample: RawPredictions
+    image_keys: Sequence[Key]  # ids as the references type them
+    class_keys: Mapping[Key, int] | None
+    reference_format: str = "xyxy"
 
 
 def overlaps(cohort: Cohort, sample: RawPredictions, *, by_class: bool = True) -> F64:
