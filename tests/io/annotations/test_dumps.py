@@ -55,7 +55,7 @@ def test_ultralytics_results_by_image(tmp_path, references) -> None:
     predictions = cal.read(references, tmp_path / "m.json").predictions("m")
     assert predictions.boxes.tolist() == [[11, 20.5, 30, 41]]
     assert np.diff(predictions.offsets).tolist() == [1, 0]
-    (tmp_path / "m.json").write_text(json.dumps({"b.png": {}, "a.png": ULTRALYTICS}))
+    (tmp_path / "m.json").write_text(json.dumps({"a.png": ULTRALYTICS, "b.png": {}}))
     with pytest.raises(InputError, match="a list of boxes"):
         cal.read(references, {"m": tmp_path / "m.json"})
 
