@@ -6,9 +6,11 @@ import json
 import shlex
 import unicodedata
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import calipers as cal
@@ -26,6 +28,7 @@ from doctor_cases import (
     saved_tables,
     tables,
 )
+from random_cohorts import random_cohort
 
 PLANTED: dict[str, tuple[str, bool, Callable[[Path], tuple[str, str]]]] = {}
 
@@ -419,6 +422,28 @@ def classes_in_another_order(folder: Path) -> tuple[str, str]:
     names = random()[0].classes
     others = dict(zip(names, (*names[1:], names[0])))
     return on_tables(random(), lambda pair: pair.each("class", lambda name: others[name]), folder)
+
+
+@planted("image-numbers")
+def images_and_classes_from_zero(folder: Path) -> tuple[str, str]:
+    def change(pair: Documents) -> None:
+        pair.numbered()
+        pair.bare()
+        for record in pair.predictions:
+            record["image_id"] -= 1
+            record["category_id"] -= 1
+
+    return on_documents(demo(), change, folder)
+
+
+@planted("resolution")
+def on_a_padded_square_of_nearly_square_images(folder: Path) -> tuple[str, str]:
+    """Stretched boxes are nearly right, too; the fix is the one that is right."""
+    source = random_cohort(40, 3, 21, size=300)
+    sides = np.random.default_rng(2).integers(300, 420, (40, 2)).astype(float)
+    cohort = replace(source, images=replace(source.images, size=sides))
+    pair = lambda pair: pair.move(_letterboxed)  # noqa: E731
+    return on_documents((cohort, "model-1"), pair, folder)
 
 
 @planted("classes-exchanged")

@@ -32,6 +32,7 @@ from calipers.doctor.symptoms import (
     MODEL_CHECKS,
     OTHER_SPLITS,
     SUBMISSION_CHECKS,
+    UNMET,
     ModelCheck,
 )
 from calipers.doctor.trial import Case, RawPredictions
@@ -416,7 +417,9 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
         return Checkup(assembled, tuple(findings), (), refused)
     steps.advance("trying commands", 0)
     commands, repaired = commands_of(inputs, list(plans.values()))
-    if not commands and refused:
+    # What is left of predictions that meet nothing is not worth a command.
+    is_met = not any(symptom.code == UNMET for symptom in findings)
+    if not commands and refused and is_met:
         commands = lenient_commands(inputs)
     return Checkup(assembled, tuple(findings), tuple(commands), refused, repaired)
 

@@ -97,14 +97,14 @@ def _counted_images(case: Case) -> Iterator[Symptom]:
     numbers = [_number(name) for name in sample.image_names.values()]
     if not numbers or len(numbers) < len(sample) or None in numbers:
         return
-    before = overlaps(case.cohort, sample)
+    before = overlaps(case.cohort, sample, by_class=False)
     for start in (0, 1):
         image = np.full(len(sample), -1, np.int64)
         image[list(sample.image_names)] = np.array(numbers) - start
         remedy = replace(sample, image=image, image_names={})
         if not ((image >= 0) & (image < len(ids))).all():
             continue
-        after = overlaps(case.cohort, remedy)
+        after = overlaps(case.cohort, remedy, by_class=False)
         if convincing(before, after, len(sample)):
             yield Symptom(
                 "image-numbers",
@@ -326,7 +326,9 @@ def _renumbered(
         if own_number is None:
             return
         numbers[row] = own_number
-    before = overlaps(case.cohort, sample)
+    # Classes may be numbered in another way, too.
+    by_class = what == "class"
+    before = overlaps(case.cohort, sample, by_class=by_class)
     if share_met(before, len(sample)) >= MOSTLY_MET:
         return
     for step in (1, -1):
@@ -335,7 +337,7 @@ def _renumbered(
         if what == "class":
             changes = {"label": moved, "label_names": {}}
         remedy = replace(sample, **changes)
-        after = overlaps(case.cohort, remedy)
+        after = overlaps(case.cohort, remedy, by_class=by_class)
         if len(moved) and (moved >= 0).all() and convincing(before, after, len(sample)):
             starts = ("0", "1") if step == 1 else ("1", "0")
             yield Symptom(

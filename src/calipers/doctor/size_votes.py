@@ -109,12 +109,15 @@ INPUT_SIDES = (224, 256, 320, 384, 416, 448, 512, 640, 768, 800, 896, 1024, 1280
 
 
 def plain_scalings(cohort: Cohort) -> Iterator[Scaling]:
-    """Yield the scales that most mistakes have: halves, doubles, and the square of a network."""
+    """Yield the scales that most mistakes have: halves, doubles, and the input of a network, which
+    is a square to which images were stretched, or into which they were padded.
+    """
     for factor in PLAIN_FACTORS:
         yield Scaling("factor", factor)
     if np.isfinite(cohort.images.size).all():
         for side in INPUT_SIDES:
-            yield Scaling("square", float(side))
+            for kind in ("square", "longer", "padded"):
+                yield Scaling(kind, float(side))
 
 
 def scalings(cohort: Cohort, sample: RawPredictions) -> Iterator[Scaling]:

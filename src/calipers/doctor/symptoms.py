@@ -44,7 +44,7 @@ from calipers.io.assemble import FOLDER
 from calipers.show.words import digits, percent_text
 
 SPLIT_NAMES = ("train", "trainval", "val", "valid", "validation", "test", "testing", "training")
-OTHER_SPLITS, REPEATED = "other-splits", "repeated"
+OTHER_SPLITS, REPEATED, UNMET = "other-splits", "repeated", "unmet"
 FEWEST_OF_BOTH = 10  # predictions on references, and beside them, from which scores are compared
 CLEARLY, CERTAINLY = 3.0, 5.0  # standard errors below chance
 MOST_INVERTED = 0.25  # share of pairs in which the prediction on a reference has the higher score
@@ -302,7 +302,7 @@ def unmet(case: Case) -> Iterator[Symptom]:
         reason = f"boxes of other classes overlap {percent_text(placed)} of them"
         hint = "check the classes"
     yield Symptom(
-        "unmet",
+        UNMET,
         "note",
         case.file,
         f"hardly any box matches a reference of its class (IoU 0.5): {reason}",
@@ -455,7 +455,7 @@ SUBMISSION_CHECKS: tuple[ModelCheck, ...] = (score_range, constant_scores, fract
 
 # Rules of reading that are broken because of a finding, and need no line of their own.
 _NAMES = ("unknown-image", "id-type")
-_SHAPES = ("neg-size", "zero-area", "box-format-suspect", "outside", "unmet")
+_SHAPES = ("neg-size", "zero-area", "box-format-suspect", "outside", UNMET)
 EXPLAINS: Mapping[str, tuple[str, ...]] = {
     IMAGE_NAMES: _NAMES,
     "image-numbers": _NAMES,
