@@ -9,10 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import list_cases as lists
 from annotation_cases import RECTANGLE, picture, put, region, task
+from calipers.arrays import F64
 from calipers.cli.main import run
 from calipers.doctor import checkup
 from calipers.doctor.checkup import check_files
@@ -197,6 +199,43 @@ def test_an_approximate_fix_is_no_fix(folder, factor, shift):
     checkup = check_files("refs.json", {"preds": "preds.json"})
     assert [symptom.code for symptom in checkup.findings] == ["unmet"]
     assert checkup.commands == ("calipers evaluate refs.json preds.json",)
+
+
+def _padded(box: F64, size: F64) -> F64:
+    factor = 640 / size.max()
+    return box * factor + np.tile((640 - factor * size) / 2, 2)
+
+
+def _thousandths(box: F64, size: F64) -> F64:
+    return (box / np.tile(size, 2) * 1000)[[1, 0, 3, 2]]
+
+
+@pytest.mark.parametrize(
+    ("move", "words"),
+    [(_padded, "resized and padded to 640 x 640"), (_thousandths, "resized to 1000 x 1000")],
+)
+def test_scales_that_meet_about_the_same_references_are_told_apart(folder, move, words):
+    """On nearly square images, stretched boxes and those of 1024 pixels are nearly right, too."""
+    random = np.random.default_rng(11)
+    references, predictions = [], []
+    for k in range(40):
+        size = random.integers(300, 500, 2)
+        for _ in range(random.integers(1, 4)):
+            side = random.uniform(20, 100, 2)
+            low = random.uniform(1, size - side - 1)
+            box = np.concatenate([low, low + side])
+            found = move(box + random.normal(0, 0.08, 4) * np.tile(side, 2), size)
+            references.append([k, *box, *size])
+            predictions.append([k, random.random(), *found])
+    for name, header, rows in (
+        ("refs.csv", "image,x0,y0,x1,y1,width,height", references),
+        ("preds.csv", "image,score,x0,y0,x1,y1", predictions),
+    ):
+        lines = [",".join(map(str, row)) for row in rows]
+        put(folder, {name: "\n".join([header, *lines])})
+    (finding,) = check_files("refs.csv", {"preds": "preds.csv"}).findings
+    assert finding.code == "resolution"
+    assert words in finding.message
 
 
 def yolo_files(folder: Path, line: Callable[[int, str, float], str]) -> None:

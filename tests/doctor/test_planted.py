@@ -6,11 +6,9 @@ import json
 import shlex
 import unicodedata
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import calipers as cal
@@ -28,7 +26,6 @@ from doctor_cases import (
     saved_tables,
     tables,
 )
-from random_cohorts import random_cohort
 
 PLANTED: dict[str, tuple[str, bool, Callable[[Path], tuple[str, str]]]] = {}
 
@@ -434,16 +431,6 @@ def images_and_classes_from_zero(folder: Path) -> tuple[str, str]:
             record["category_id"] -= 1
 
     return on_documents(demo(), change, folder)
-
-
-@planted("resolution")
-def on_a_padded_square_of_nearly_square_images(folder: Path) -> tuple[str, str]:
-    """Stretched boxes are nearly right, too; the fix is the one that is right."""
-    source = random_cohort(40, 3, 21, size=300)
-    sides = np.random.default_rng(2).integers(300, 420, (40, 2)).astype(float)
-    cohort = replace(source, images=replace(source.images, size=sides))
-    pair = lambda pair: pair.move(_letterboxed)  # noqa: E731
-    return on_documents((cohort, "model-1"), pair, folder)
 
 
 @planted("classes-exchanged")

@@ -40,6 +40,7 @@ MOST_ROWS = 20_000  # on the images that are compared; more would cost seconds f
 NEAR_ZERO = 0.05  # share of references met below which AP is near 0
 # A fix whose numbers were taken from the data itself fits by chance more easily.
 CERTAIN_FITTED, FEWEST_FITTED = 1e-7, 8
+SAME_SCALE, STANDARD_ERRORS = 0.01, 4.0  # by which a scale may be off, and by chance
 FEW_OF_A_SIZE = 5  # references of images of one size that are too few to tell
 EVERYWHERE = 0.25  # of the share that is met at the best size, so much at every other
 
@@ -110,6 +111,26 @@ def overlaps(cohort: Cohort, sample: RawPredictions, *, by_class: bool = True) -
         reference, _, iou = overlapping(ours, theirs, references.crowd, n_classes)
         np.maximum.at(best, reference, iou)
     return np.asarray(best[counted(cohort, sample)])
+
+
+def keeps_the_scale(cohort: Cohort, sample: RawPredictions) -> bool:
+    """Return whether the coordinates of predictions are those of the references on which they lie,
+    and not 2 % more or less: sides of 1000 and 1024 pixels meet about the same references.
+    """
+    references, picks = cohort.references, selected(cohort, sample)
+    label = np.zeros(len(picks.rows), np.int32)
+    ours = (references.offsets, references.label, references.boxes, references.extent)
+    theirs = (picks.offsets, label, picks.boxes, picks.extent)
+    reference, prediction, iou = overlapping(ours, theirs, references.crowd, 0)
+    is_hit = iou >= HIT
+    x, y = references.boxes[reference[is_hit]].ravel(), picks.boxes[prediction[is_hit]].ravel()
+    squares = float(x @ x)
+    if not squares:
+        return True
+    # The slope of a line through the origin, and its standard error.
+    slope = float(x @ y) / squares
+    error = float(np.sqrt(((y - slope * x) ** 2).mean() / squares))
+    return abs(slope - 1.0) <= max(SAME_SCALE, STANDARD_ERRORS * error)
 
 
 def counted(cohort: Cohort, sample: RawPredictions) -> Flags:
