@@ -607,6 +607,10 @@ def test_a_list_of_luna16_is_completed_by_its_folder(folder):
     result = check_files("luna/annotations.csv", {"cad": "cad.csv"})
     assert result.findings[0].code == "part-of-a-folder"
     assert result.commands == ("calipers evaluate luna cad.csv --preset luna16",)
+    (folder / "luna").rename(folder / "annotations")
+    result = check_files(".", {"cad": "cad.csv"})
+    assert result.commands == ("calipers evaluate annotations cad.csv --preset luna16",)
+    (folder / "annotations").rename(folder / "luna")
     (folder / "luna" / "seriesuids.csv").unlink()
     (folder / "luna" / "annotations_excluded.csv").unlink()
     codes = [symptom.code for symptom in check_files("luna/annotations.csv", {}).findings]

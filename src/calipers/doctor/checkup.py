@@ -460,7 +460,8 @@ def _only_file(folder: PathName, inside: str, what: str) -> Symptom:
 
 def _references_inside(inputs: Inputs) -> str | None:
     """Return the only file with references in a folder that is no input itself, or whose pictures
-    have them in a file beside; of several, that in which all predicted images are.
+    have them in a file beside; of several, that in which all predicted images are. Its folder
+    ``annotations`` may be the input, or have the file.
 
     Raises
     ------
@@ -480,6 +481,9 @@ def _references_inside(inputs: Inputs) -> str | None:
         problem = error
     files = [file for folder in (place, place / ANNOTATIONS) for file in _files_of(folder)]
     readable = [file for file in files if _has_references(file, inputs)]
+    # The folder of the files may be an input, such as that of LUNA16.
+    if (place / ANNOTATIONS).is_dir() and _has_references(place / ANNOTATIONS, inputs):
+        readable = [place / ANNOTATIONS]
     if len(readable) > 1 and inputs.predictions:
         readable = [file for file in readable if _knows_all_images(file, inputs)] or readable
     if len(readable) == 1:
