@@ -205,15 +205,17 @@ def shorten(value: object) -> str:
     return text if len(text) <= VALUE_LENGTH else text[: VALUE_LENGTH - 3] + "..."
 
 
-# Two spellings of one word; a column of either name answers to the other.
-SPELLINGS = {"center": "centre", "centre": "center"}
+# Two spellings of one word; a column, criterion or metric of either name answers to the other.
+SPELLINGS = (("center", "centre"), ("centre", "center"))
 
 
 def spelled(name: Any, names: Iterable[str]) -> Any:
     """Return a name as it is among ``names`` if only the spelling differs: center for centre."""
     choices = list(names)
-    other = SPELLINGS.get(name) if isinstance(name, str) else None
-    return other if name not in choices and other in choices else name
+    if not isinstance(name, str) or name in choices:
+        return name
+    others = [name.replace(one, other) for one, other in SPELLINGS]
+    return next((other for other in others if other in choices), name)
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
