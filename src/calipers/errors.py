@@ -152,14 +152,22 @@ class InputProblems(InputError):
         """Return the message line by line: of every kind its count, the hint, then examples."""
         kinds: dict[tuple[str, str, str], list[InputError]] = {}
         listed = self.problems[: self.SHOWN]
+        expectations: dict[tuple[str, str], set[str]] = {}
         for problem in listed:
-            kinds.setdefault((problem.rule, problem.expected, problem.hint), []).append(problem)
+            expectations.setdefault((problem.rule, problem.hint), set()).add(problem.expected)
+        for problem in listed:
+            expected = problem.expected
+            # What every record has an expectation of its own for is one kind all the same.
+            if len(expectations[problem.rule, problem.hint]) > self.EXAMPLES:
+                expected = ""
+            kinds.setdefault((problem.rule, expected, problem.hint), []).append(problem)
         lines = [f"{self.total} problems; nothing was evaluated."]
         for (rule, expected, hint), members in kinds.items():
             # Beyond the first hundred it is not known which kinds there are, unless there is one.
             count = self.total if len(kinds) == 1 else len(members)
             times = "once" if count == 1 else f"{count} times"
-            lines.append(f"  {times}: expected {expected} [{rule}]")
+            what = expected or f"{members[0].expected}, and so on"
+            lines.append(f"  {times}: expected {what} [{rule}]")
             if hint:
                 lines.append(f"    hint: {hint}")
             examples = members[: self.EXAMPLES]

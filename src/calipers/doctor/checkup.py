@@ -752,10 +752,12 @@ def broken_records(
 def refusal(error: InputError, file: str) -> Symptom:
     """Return an error as a finding."""
     message = f"expected {error.expected}"
-    examples = (f"{error.location} {error.value}".strip(),) if error.value else ()
+    problems = error.problems if isinstance(error, InputProblems) else (error,)
+    count = error.total if isinstance(error, InputProblems) else 1
+    examples = few([f"{each.location} {each.value}".strip() for each in problems if each.value])
     # Messages of other commands send their readers here.
     hint = error.hint.removesuffix(SENT_HERE)
-    return Symptom(error.rule, "error", file, message, 1, 1, hint, examples)
+    return Symptom(error.rule, "error", file, message, count, count, hint, examples)
 
 
 def unexplained(findings: Iterable[Symptom]) -> list[Symptom]:
