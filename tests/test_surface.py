@@ -94,6 +94,17 @@ def test_errors_are_one_family_with_exit_codes() -> None:
     )
 
 
+def test_many_expectations_of_one_rule_are_one_kind() -> None:
+    problems = [cal.InputError(f"the name of image {k}", rule="image-name") for k in range(30)]
+    lines = cal.InputProblems(problems).lines()
+    assert lines[1] == "  30 times: expected the name of image 0, and so on [image-name]"
+    assert len(lines) == 3 + cal.InputProblems.EXAMPLES
+    few = cal.InputProblems(problems[:2]).lines()
+    assert [line for line in few if "once" in line] == [
+        f"  once: expected the name of image {k} [image-name]" for k in range(2)
+    ]
+
+
 def test_errors_cross_process_borders() -> None:
     import pickle
 

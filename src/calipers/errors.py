@@ -152,14 +152,22 @@ class InputProblems(InputError):
         """Return the message line by line: of every kind its count, the hint, then examples."""
         kinds: dict[tuple[str, str, str], list[InputError]] = {}
         listed = self.problems[: self.SHOWN]
+        expectations: dict[tuple[str, str], set[str]] = {}
         for problem in listed:
-            kinds.setdefault((problem.rule, problem.expected, problem.hint), []).append(problem)
+            expectations.setdefault((problem.rule, problem.hint), set()).add(problem.expected)
+        for problem in listed:
+            expected = problem.expected
+            # What every record has an expectation of its own for is one kind all the same.
+            if len(expectations[problem.rule, problem.hint]) > self.EXAMPLES:
+                expected = ""
+            kinds.setdefault((problem.rule, expected, problem.hint), []).append(problem)
         lines = [f"{self.total} problems; nothing was evaluated."]
         for (rule, expected, hint), members in kinds.items():
             # Beyond the first hundred it is not known which kinds there are, unless there is one.
             count = self.total if len(kinds) == 1 else len(members)
             times = "once" if count == 1 else f"{count} times"
-            lines.append(f"  {times}: expected {expected} [{rule}]")
+            what = expected or f"{members[0].expected}, and so on"
+            lines.append(f"  {times}: expected {what} [{rule}]")
             if hint:
                 lines.append(f"    hint: {hint}")
             examples = members[: self.EXAMPLES]
@@ -205,15 +213,17 @@ def shorten(value: object) -> str:
     return text if len(text) <= VALUE_LENGTH else text[: VALUE_LENGTH - 3] + "..."
 
 
-# Two spellings of one word; a column of either name answers to the other.
-SPELLINGS = {"center": "centre", "centre": "center"}
+# Two spellings of one word; a column, criterion or metric of either name answers to the other.
+SPELLINGS = (("center", "centre"), ("centre", "center"))
 
 
 def spelled(name: Any, names: Iterable[str]) -> Any:
     """Return a name as it is among ``names`` if only the spelling differs: center for centre."""
     choices = list(names)
-    other = SPELLINGS.get(name) if isinstance(name, str) else None
-    return other if name not in choices and other in choices else name
+    if not isinstance(name, str) or name in choices:
+        return name
+    others = [name.replace(one, other) for one, other in SPELLINGS]
+    return next((other for other in others if other in choices), name)
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

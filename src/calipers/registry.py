@@ -14,7 +14,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from calipers.errors import CalipersError, PluginError, UsageError, did_you_mean, word
+from calipers.errors import CalipersError, PluginError, UsageError, did_you_mean, spelled, word
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -177,8 +177,14 @@ def known(kind: str) -> list[str]:
 
 
 def check(kind: str, name: str) -> str:
-    """Return the name if it is known, else raise an error that names the nearest one."""
-    if word(f"the {kind}", name) not in TABLES[kind] and name not in plugins(kind):
+    """Return the name if it is known, in the spelling that is, else raise an error that names the
+    nearest one.
+    """
+    # Packages of others are asked only about names that are not ours.
+    if word(f"the {kind}", name) in TABLES[kind]:
+        return name
+    name = spelled(name, known(kind))
+    if name not in TABLES[kind] and name not in plugins(kind):
         raise UsageError(f"no {kind} {name!r}; {did_you_mean(name, known(kind))}")
     return name
 
@@ -192,7 +198,8 @@ def own_matching(metric: str) -> bool:
 
 def resolve(kind: str, name: str) -> Any:
     """Return the object behind a name."""
-    if check(kind, name) in TABLES[kind]:
+    name = check(kind, name)
+    if name in TABLES[kind]:
         module, _, attribute = TABLES[kind][name].partition(":")
         return getattr(import_module(module), attribute)
     with blaming(kind, name):

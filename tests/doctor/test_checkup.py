@@ -9,10 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import list_cases as lists
 from annotation_cases import RECTANGLE, picture, put, region, task
+from calipers.arrays import F64
 from calipers.cli.main import run
 from calipers.doctor import checkup
 from calipers.doctor.checkup import check_files
@@ -197,6 +199,43 @@ def test_an_approximate_fix_is_no_fix(folder, factor, shift):
     checkup = check_files("refs.json", {"preds": "preds.json"})
     assert [symptom.code for symptom in checkup.findings] == ["unmet"]
     assert checkup.commands == ("calipers evaluate refs.json preds.json",)
+
+
+def _padded(box: F64, size: F64) -> F64:
+    factor = 640 / size.max()
+    return box * factor + np.tile((640 - factor * size) / 2, 2)
+
+
+def _thousandths(box: F64, size: F64) -> F64:
+    return (box / np.tile(size, 2) * 1000)[[1, 0, 3, 2]]
+
+
+@pytest.mark.parametrize(
+    ("move", "words"),
+    [(_padded, "resized and padded to 640 x 640"), (_thousandths, "resized to 1000 x 1000")],
+)
+def test_scales_that_meet_about_the_same_references_are_told_apart(folder, move, words):
+    """On nearly square images, stretched boxes and those of 1024 pixels are nearly right, too."""
+    random = np.random.default_rng(11)
+    references, predictions = [], []
+    for k in range(40):
+        size = random.integers(300, 500, 2)
+        for _ in range(random.integers(1, 4)):
+            side = random.uniform(20, 100, 2)
+            low = random.uniform(1, size - side - 1)
+            box = np.concatenate([low, low + side])
+            found = move(box + random.normal(0, 0.08, 4) * np.tile(side, 2), size)
+            references.append([k, *box, *size])
+            predictions.append([k, random.random(), *found])
+    for name, header, rows in (
+        ("refs.csv", "image,x0,y0,x1,y1,width,height", references),
+        ("preds.csv", "image,score,x0,y0,x1,y1", predictions),
+    ):
+        lines = [",".join(map(str, row)) for row in rows]
+        put(folder, {name: "\n".join([header, *lines])})
+    (finding,) = check_files("refs.csv", {"preds": "preds.csv"}).findings
+    assert finding.code == "resolution"
+    assert words in finding.message
 
 
 def yolo_files(folder: Path, line: Callable[[int, str, float], str]) -> None:
@@ -472,6 +511,64 @@ def test_the_results_in_a_folder_of_a_tool_are_named(folder, capsys):
     assert len(pair.predictions) == 751
 
 
+def coco_files(folder: Path) -> None:
+    """Write two documents of references into a folder, of which one has the predicted images."""
+    pair = documents(*demo(), folder)
+    pair.numbered()
+    (folder / "found.json").write_text(json.dumps(pair.predictions["annotations"]))
+    put(folder / "data" / "annotations", {"val.json": json.dumps(pair.references)})
+    for record in pair.references["images"]:
+        record["id"] += 1000
+    for record in pair.references["annotations"]:
+        record["image_id"] += 1000
+    put(folder / "data" / "annotations", {"train.json": json.dumps(pair.references)})
+    put(folder / "data", {"README.md": "two splits", "notes.json": "{}"})
+
+
+@pytest.mark.parametrize("place", ["data", "data/annotations"])
+def test_the_references_in_a_folder_are_named(folder, capsys, place):
+    coco_files(folder)
+    code, out, _ = said(capsys, "doctor", place, "found.json", "--json")
+    document = json.loads(out)
+    assert code == 2
+    assert [finding["code"] for finding in document["findings"]] == ["not-a-file"]
+    assert document["commands"] == ["calipers evaluate data/annotations/val.json found.json"]
+    # Without predictions nothing tells which of the two is meant.
+    code, _, err = said(capsys, "doctor", place)
+    assert code == 2
+    assert "annotations/train.json, data/annotations/val.json" in err
+
+
+def test_references_beside_their_pictures_are_no_volumes(folder):
+    """Roboflow writes pictures and a COCO file into one folder."""
+    coco_files(folder)
+    for k in range(3):
+        picture(folder / "pictures" / f"{k}.png", 20, 10)
+    (folder / "data/annotations/val.json").rename(folder / "pictures" / "_annotations.coco.json")
+    result = check_files("pictures", {"found": "found.json"})
+    line = "calipers evaluate pictures/_annotations.coco.json found.json"
+    assert result.commands == (line,)
+
+
+def test_an_export_of_label_studio_has_both_roles(folder):
+    scored = {**region("polyp", RECTANGLE), "score": 0.9}
+    predictions = [{"model_version": "v1", "result": [scored]}]
+    tasks = [task("a.png", [region("polyp", RECTANGLE)], predictions=predictions)]
+    put(folder, {"both.json": json.dumps(tasks)})
+    assert check_files("both.json", {}).commands == ("calipers evaluate both.json both.json",)
+    put(folder, {"one.json": json.dumps([task("a.png", [region("polyp", RECTANGLE)])])})
+    assert check_files("one.json", {}).commands == ()
+
+
+def test_a_model_that_takes_one_class_for_another_has_no_exchanged_classes(folder):
+    pair = tables(*demo(), folder)
+    first, second = demo()[0].classes[:2]
+    pair.each("class", lambda name: second if name == first else name)
+    saved_tables(pair, folder)
+    codes = {symptom.code for symptom in check_files("refs.csv", {"preds": "preds.csv"}).findings}
+    assert codes <= {"silent-classes", "patients-in-names", "unmet"}
+
+
 def test_a_repair_never_replaces_another(folder):
     pair = tables(*demo(), folder)
     pair.each("image", lambda name: f"{name}.tif")
@@ -510,6 +607,10 @@ def test_a_list_of_luna16_is_completed_by_its_folder(folder):
     result = check_files("luna/annotations.csv", {"cad": "cad.csv"})
     assert result.findings[0].code == "part-of-a-folder"
     assert result.commands == ("calipers evaluate luna cad.csv --preset luna16",)
+    (folder / "luna").rename(folder / "annotations")
+    result = check_files(".", {"cad": "cad.csv"})
+    assert result.commands == ("calipers evaluate annotations cad.csv --preset luna16",)
+    (folder / "annotations").rename(folder / "luna")
     (folder / "luna" / "seriesuids.csv").unlink()
     (folder / "luna" / "annotations_excluded.csv").unlink()
     codes = [symptom.code for symptom in check_files("luna/annotations.csv", {}).findings]

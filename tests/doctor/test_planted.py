@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import calipers as cal
 from calipers.cli.main import run
 from doctor_cases import (
     Documents,
@@ -418,6 +419,113 @@ def classes_in_another_order(folder: Path) -> tuple[str, str]:
     names = random()[0].classes
     others = dict(zip(names, (*names[1:], names[0])))
     return on_tables(random(), lambda pair: pair.each("class", lambda name: others[name]), folder)
+
+
+@planted("image-numbers")
+def images_and_classes_from_zero(folder: Path) -> tuple[str, str]:
+    def change(pair: Documents) -> None:
+        pair.numbered()
+        pair.bare()
+        for record in pair.predictions:
+            record["image_id"] -= 1
+            record["category_id"] -= 1
+
+    return on_documents(demo(), change, folder)
+
+
+@planted("classes-exchanged")
+def two_of_three_classes_exchanged(folder: Path) -> tuple[str, str]:
+    first, second = demo()[0].classes[:2]
+    others = {first: second, second: first}
+    change = lambda pair: pair.each("class", lambda name: others.get(name, name))  # noqa: E731
+    return on_tables(demo("overpredicts"), change, folder)
+
+
+@planted("class-numbers")
+def classes_counted_beside_ids_with_gaps(folder: Path) -> tuple[str, str]:
+    """The categories are 3, 10 and 17, and the predictions say 1, 2 and 3."""
+
+    def change(pair: Documents) -> None:
+        pair.bare()
+        place = {one["id"]: k for k, one in enumerate(pair.references["categories"])}
+        for record in pair.predictions:
+            record["category_id"] = place[record["category_id"]] + 1
+        for record in pair.references["annotations"]:
+            record["category_id"] = 3 + 7 * place[record["category_id"]]
+        for category in pair.references["categories"]:
+            category["id"] = 3 + 7 * place[category["id"]]
+
+    return on_documents(demo(), change, folder)
+
+
+def _torchvision(first: list[int], folder: Path) -> tuple[str, str]:
+    """Write the predictions as torchvision does: classes are numbers, and 0 is the background; the
+    ``first`` numbers are those of the first classes of the references.
+    """
+    pair = tables(*demo(), folder)
+    classes = cal.read(folder / "sound-refs.csv").classes
+    number = dict(zip(classes, [*first, *range(len(first) + 1, len(classes) + 1)]))
+    by_image: dict[str, dict[str, list[Any]]] = {}
+    for row in pair.predictions:
+        columns = by_image.setdefault(row["image"], {"boxes": [], "labels": [], "scores": []})
+        columns["boxes"].append([float(row[name]) for name in ("x0", "y0", "x1", "y1")])
+        columns["labels"].append(number[row["class"]])
+        columns["scores"].append(float(row["score"]))
+    references, predictions = saved_tables(pair, folder)
+    (folder / predictions).write_text(json.dumps(by_image))
+    return references, predictions
+
+
+@planted("class-numbers")
+def numbers_of_torchvision(folder: Path) -> tuple[str, str]:
+    return _torchvision([], folder)
+
+
+@planted("classes-exchanged")
+def numbers_of_torchvision_in_another_order(folder: Path) -> tuple[str, str]:
+    """The first class has the number of the second: read as places from 0, it is right."""
+    return _torchvision([2, 1], folder)
+
+
+@planted("image-numbers")
+def slices_of_a_stack(folder: Path) -> tuple[str, str]:
+    def change(pair: Tables) -> None:
+        names = list(dict.fromkeys(row["image"] for row in pair.references if row["image"]))
+        for row in pair.references:
+            place = names.index(row["image"]) if row["image"] else 0
+            row["image"] = f"scan {chr(97 + place // 26)}{chr(97 + place % 26)}"
+        pair.each("image", lambda name: str(names.index(name)))
+
+    return on_tables(random(), change, folder)
+
+
+@planted("image-names")
+def more_images_and_an_extension(folder: Path) -> tuple[str, str]:
+    """A third of the images has no annotation file, and all predictions name pictures."""
+
+    def change(pair: Tables) -> None:
+        names = sorted({row["image"] for row in pair.references})
+        pair.references = [row for row in pair.references if row["image"] not in names[::3]]
+        listed = {row["image"] for row in pair.references}
+        predictions = [row for row in pair.predictions if row["image"] in listed]
+        saved_tables(Tables(pair.references, predictions), folder)
+        for name in ("refs", "preds"):
+            (folder / f"{name}.csv").rename(folder / f"sound-{name}.csv")
+        pair.each("image", lambda name: f"{name}.JPG")
+
+    return on_tables(random(), change, folder)
+
+
+@planted("image-names")
+def folders_joined_to_names(folder: Path) -> tuple[str, str]:
+    """DeepLesion calls 000001_01_01/109.png on the disk 000001_01_01_109.png in its table."""
+
+    def change(pair: Tables) -> None:
+        for row in pair.references:
+            row["image"] = f"0001_01_{row['image']}.png"
+        pair.each("image", lambda name: f"0001_01/{name}.png")
+
+    return on_tables(random(), change, folder)
 
 
 @planted("image-names")

@@ -31,6 +31,11 @@ COCO = Protocol.load("coco").thresholds
         ),
         ("PPV@point-in-mask", "ppv", {"criterion": "point-in-mask", "thresholds": [0.5]}),
         ("F1/image@centre", "instance-f1", {"criterion": "point-in-hull", "thresholds": [0.5]}),
+        (
+            "F1@center-distance:20",
+            "f-beta",
+            {"beta": 1, "criterion": "centre-distance", "thresholds": [20.0]},
+        ),
         ("FP/image@0.3", "false-alarms", {"thresholds": [0.3]}),
         ("RoDeO/loc", "rodeo", {"part": "localization"}),
         ("AUROC/case", "case-auroc", {"thresholds": [0.5]}),
@@ -110,3 +115,12 @@ def test_the_names_of_coco_are_thresholds() -> None:
     for name in ("AP5", "AP05", "AP500", "F150"):
         with pytest.raises(cal.UsageError, match="no metric"):
             named_plan(name, (0.5,))
+
+
+def test_centre_may_be_spelled_center() -> None:
+    """Also where a protocol compares the name of a metric with what it computes."""
+    values = []
+    for name in ("F1@center-distance:20", "F1@centre-distance:20"):
+        protocol = Protocol.load("overview").with_metrics([name])
+        values.append(evaluated_demo(protocol, ci=False).rows[0].estimate.value)
+    assert values[0] == values[1] > 0

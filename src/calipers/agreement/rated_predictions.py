@@ -24,7 +24,7 @@ from calipers import registry
 from calipers.agreement.read import table_of
 from calipers.arrays import F64, I64, Column
 from calipers.data.cohort import Cohort
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.errors import InputError, UsageError
 from calipers.io.tables.columns import OBJECTS, ColumnSpec, declare, find_columns
 from calipers.io.tables.table import FileTable, texts
 from calipers.matching.assign import candidate_pairs
@@ -103,9 +103,8 @@ def criteria_of(
         raise UsageError(f"classes is ignore or within, not {classes!r}")
     n_classes = len(cohort.classes) if classes == "within" else 0
     values = {}
-    for name in criteria if criteria is not None else default_criteria(cohort):
-        if name not in registry.CRITERIA:
-            raise UsageError(f"no criterion {name!r}; {did_you_mean(name, registry.CRITERIA)}")
+    for word in criteria if criteria is not None else default_criteria(cohort):
+        name = registry.check("criterion", word)
         criterion: Criterion = registry.resolve("criterion", name)
         values[name] = _best(cohort, model, criterion, n_classes)
     return values

@@ -26,6 +26,7 @@ from calipers.doctor.trial import (
     NEAR_ZERO,
     RawPredictions,
     convincing,
+    keeps_the_scale,
     overlaps,
     share_met,
     works_for_all_sizes,
@@ -39,7 +40,7 @@ LAYOUTS = ("xyxy", "xywh", "cxcywh")
 AMBIGUOUS = 0.8
 LEAST_MOVED = 0.6  # share of references that a shift must let predictions meet
 # Its distance is an estimate, by which nothing is repaired.
-MOVED = "moved"
+MOVED, SCALED = "moved", "resolution"
 TURN = "turn the images as the references have them"
 X_THEN_Y, Y_THEN_X = [0, 2, 1, 3], [2, 0, 3, 1]  # where x0, y0, x1, y1 stand in other orders
 
@@ -67,11 +68,11 @@ def box_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial]:
         yield from _negated_trials(cohort, sample)
     for scaling in plain_scalings(cohort):
         scaled = _moved(cohort, sample, scaling.undone)
-        yield BoxTrial("resolution", scaling.words, scaling.hint, scaled)
+        yield BoxTrial(SCALED, scaling.words, scaling.hint, scaled)
     for scaling in scalings(cohort, sample):
         scaled = _moved(cohort, sample, scaling.undone)
         words, hint = scaling.words, scaling.hint
-        yield BoxTrial("resolution", words, hint, scaled, fitted=True)
+        yield BoxTrial(SCALED, words, hint, scaled, fitted=True)
         if has_sizes:
             for trial in _turned_trials(cohort, scaled):
                 words_of_both = f"{words}, and {trial.words}"
@@ -94,7 +95,7 @@ def combined_trials(cohort: Cohort, sample: RawPredictions) -> Iterator[BoxTrial
         for scaling in scalings(cohort, reading.sample):
             words, hint = f"{reading.words}, and {scaling.words}", f"{reading.hint}; {scaling.hint}"
             scaled = _moved(cohort, reading.sample, scaling.undone)
-            yield BoxTrial("resolution", words, hint, scaled, fitted=True)
+            yield BoxTrial(SCALED, words, hint, scaled, fitted=True)
         if _has_sizes(cohort):
             for trial in _turned_trials(cohort, reading.sample):
                 words = f"{reading.words}, and {trial.words}"
@@ -349,11 +350,16 @@ def _best_of(cohort: Cohort, before: F64, n: int, trials: Iterable[BoxTrial]) ->
             continue
         if trial.code == MOVED and share < LEAST_MOVED:
             continue
+        if trial.code == SCALED and not keeps_the_scale(cohort, trial.sample):
+            continue
         # A later trial must be clearly better: formats come before stranger explanations. Numbers
-        # that are near each other meet the same references, and the right one meets them best.
-        is_closer = best is not None and trial.code == best.trial.code and after.sum() > overlap
+        # that are near each other, such as 1000 and 1024, meet about the same references, one more
+        # or less by chance; the right one meets them best.
         is_better = best is None or share > BETTER * best.share_after
-        if is_better or (is_closer and best is not None and share >= best.share_after):
+        is_closer = False
+        if best is not None and trial.code == best.trial.code:
+            is_closer = after.sum() > overlap and BETTER * share >= best.share_after
+        if is_better or is_closer:
             best = BoxVerdict(trial, share_met(before, n), share)
             overlap = float(after.sum())
     return best

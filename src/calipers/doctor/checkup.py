@@ -24,7 +24,7 @@ import numpy as np
 from calipers.data.cohort import Cohort, FileIntake, Images, Intake
 from calipers.data.rules import Delivery, Role, as_predictions, as_references, examine
 from calipers.doctor.box_trials import LAYOUTS
-from calipers.doctor.findings import Symptom, conclusion, few
+from calipers.doctor.findings import MOST_EXAMPLES, Symptom, conclusion, few
 from calipers.doctor.reference_checks import COHORT_CHECKS
 from calipers.doctor.remedies import Inputs, Plan, commands_of, lenient_commands
 from calipers.doctor.symptoms import (
@@ -32,10 +32,10 @@ from calipers.doctor.symptoms import (
     MODEL_CHECKS,
     OTHER_SPLITS,
     SUBMISSION_CHECKS,
-    Case,
+    UNMET,
     ModelCheck,
 )
-from calipers.doctor.trial import RawPredictions
+from calipers.doctor.trial import Case, RawPredictions
 from calipers.errors import CalipersError, InputError, InputProblems
 from calipers.io.assemble import Assembled, apply_rules, assemble
 from calipers.io.read import (
@@ -48,7 +48,7 @@ from calipers.io.read import (
     sniff,
 )
 from calipers.io.reader import ImageList, ObjectPart, Options, ReferenceIndex, reader_of
-from calipers.io.source import InputFile, InputFolder
+from calipers.io.source import InputFile, InputFolder, model_name
 
 # Fields of findings on names that the references lack, by the column that they leave at -1.
 UNKNOWN = {"image": "image", "image_id": "image", "class": "label", "category_id": "label"}
@@ -56,6 +56,8 @@ USUAL_READERS = "majority"  # the rule for several readers that a command propos
 EXAMINED = 1 << 24  # bytes of a table without references, about 300,000 rows: a few seconds
 UNKNOWN_IMAGE = "unknown-image"
 SENT_HERE = "; calipers doctor compares the names"
+PICTURES, ANNOTATIONS = "label-volumes", "annotations"  # format of pictures, folder beside them
+REFERENCES = (".json", ".xml", ".csv", ".tsv", ".parquet", ".sqlite")  # of whole data sets
 RESULTS = (".json", ".csv", ".tsv", ".parquet")  # files in which tools write predictions
 MOST_RESULTS = 20  # of a folder that are tried
 PIXELS = "cxcywh"  # boxes as in YOLO, in pixels
@@ -109,9 +111,15 @@ def check_files(
     InputError
         The references cannot be read at all, in no order and box format that was tried.
     """
+    inputs = Inputs(references, predictions, groups, reading, progress=progress)
+    inside = _references_inside(inputs)
+    if inside is not None:
+        symptom = _only_file(references, inside, "references")
+        rest = check_files(inside, predictions, groups, progress=progress, **reading)
+        findings = unexplained([symptom, *rest.findings])
+        return replace(rest, findings=tuple(findings), refused=True)
     if not predictions and sniff(fspath(references)).role == "predictions":
         return check_submission(references, **reading)
-    inputs = Inputs(references, predictions, groups, reading, progress=progress)
     _CheckupSteps(inputs).advance("reading", 0)
     try:
         opened, symptoms, inputs = _open(inputs)
@@ -123,6 +131,9 @@ def check_files(
             return check_submission(references, **reading)
         # The plainest of all mistakes: the files came in the wrong order.
         return _check_swapped(inputs, error)
+    if not predictions and _holds_predictions(opened, inputs):
+        name = model_name(fspath(references))
+        return check_files(references, {name: references}, groups, progress=progress, **reading)
     checkup = _check_opened(opened, symptoms, inputs)
     whole = _check_whole_folder(checkup, opened, inputs)
     if whole is not None:
@@ -135,6 +146,17 @@ def check_files(
     rest = check_files(folder, predictions, groups, progress=progress, **reading)
     splits = [symptom for symptom in checkup.findings if symptom.code == OTHER_SPLITS]
     return replace(rest, findings=tuple(unexplained([*splits, *rest.findings])))
+
+
+def _holds_predictions(opened: OpenReferences, inputs: Inputs) -> bool:
+    """Return whether a file of references has predictions, too, as some tools export them."""
+    if not reader_of(opened.file.format).holds_both:
+        return False
+    try:
+        parts = _read_parts("", inputs.references, opened.index, inputs.options.of_predictions())
+    except CalipersError:
+        return False
+    return any(len(part.delivery) for _, _, _, part in parts)
 
 
 def _check_whole_folder(checkup: Checkup, opened: OpenReferences, inputs: Inputs) -> Checkup | None:
@@ -395,7 +417,9 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
         return Checkup(assembled, tuple(findings), (), refused)
     steps.advance("trying commands", 0)
     commands, repaired = commands_of(inputs, list(plans.values()))
-    if not commands and refused:
+    # What is left of predictions that meet nothing is not worth a command.
+    is_met = not any(symptom.code == UNMET for symptom in findings)
+    if not commands and refused and is_met:
         commands = lenient_commands(inputs)
     return Checkup(assembled, tuple(findings), tuple(commands), refused, repaired)
 
@@ -417,16 +441,86 @@ def _right_place(
     about = fspath(path)
     inside = _file_inside(path, index, options)
     if inside is not None:
-        message = "the folder as a whole is not an input; one file in it holds predictions"
-        return inside, Symptom(
-            "not-a-file", "error", about, message, 1, 1, "give this file", (inside,)
-        )
+        return inside, _only_file(path, inside, "predictions")
     around = _folder_around(path, index, options)
     message = f"expected {error.expected}; the folder has what the file lacks"
     examples = () if around is None else (around,)
     return around, Symptom(
         "part-of-a-folder", "error", about, message, 1, 1, "give the folder", examples
     )
+
+
+def _only_file(folder: PathName, inside: str, what: str) -> Symptom:
+    """Return the finding that one file of a folder has to be given, not the folder."""
+    message = f"the folder as a whole is not an input; one file in it holds {what}"
+    return Symptom(
+        "not-a-file", "error", fspath(folder), message, 1, 1, "give this file", (inside,)
+    )
+
+
+def _references_inside(inputs: Inputs) -> str | None:
+    """Return the only file with references in a folder that is no input itself, or whose pictures
+    have them in a file beside; of several, that in which all predicted images are. Its folder
+    ``annotations`` may be the input, or have the file.
+
+    Raises
+    ------
+    InputError
+        Several files have references, and predictions do not tell which is meant.
+    """
+    place = Path(fspath(inputs.references))
+    if not place.is_dir() or inputs.options.format is not None:
+        return None
+    problem = None
+    try:
+        if sniff(fspath(place)).format != PICTURES:
+            return None
+    except InputError as error:
+        if error.rule != "not-a-file":
+            return None
+        problem = error
+    files = [file for folder in (place, place / ANNOTATIONS) for file in _files_of(folder)]
+    readable = [file for file in files if _has_references(file, inputs)]
+    # The folder of the files may be an input, such as that of LUNA16.
+    if (place / ANNOTATIONS).is_dir() and _has_references(place / ANNOTATIONS, inputs):
+        readable = [place / ANNOTATIONS]
+    if len(readable) > 1 and inputs.predictions:
+        readable = [file for file in readable if _knows_all_images(file, inputs)] or readable
+    if len(readable) == 1:
+        return fspath(readable[0])
+    if readable and problem is not None:
+        names = ", ".join(map(fspath, readable[:MOST_EXAMPLES]))
+        raise problem.with_hint("not-a-file", f"these files have references, give one: {names}")
+    return None
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """Return the files of a folder that may be annotations, in the order of their names."""
+    if not folder.is_dir():
+        return []
+    files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in REFERENCES]
+    return [file for file in files if not file.name.startswith(".")][:MOST_RESULTS]
+
+
+def _has_references(file: Path, inputs: Inputs) -> bool:
+    try:
+        return len(_open(replace(inputs, references=file))[0].file.part.delivery) > 0
+    except CalipersError:
+        return False
+
+
+def _knows_all_images(file: Path, inputs: Inputs) -> bool:
+    """Return whether references list every image of all predictions that can be read."""
+    index = _open(replace(inputs, references=file))[0].index
+    for name, path in inputs.predictions.items():
+        try:
+            parts = _read_parts(name, path, index, inputs.options.of_predictions())
+        except CalipersError:
+            continue
+        for _, _, _, part in parts:
+            if (part.delivery.image < 0).any():
+                return False
+    return True
 
 
 def _file_inside(path: PathName, index: ReferenceIndex, options: Options) -> str | None:
@@ -658,10 +752,12 @@ def broken_records(
 def refusal(error: InputError, file: str) -> Symptom:
     """Return an error as a finding."""
     message = f"expected {error.expected}"
-    examples = (f"{error.location} {error.value}".strip(),) if error.value else ()
+    problems = error.problems if isinstance(error, InputProblems) else (error,)
+    count = error.total if isinstance(error, InputProblems) else 1
+    examples = few([f"{each.location} {each.value}".strip() for each in problems if each.value])
     # Messages of other commands send their readers here.
     hint = error.hint.removesuffix(SENT_HERE)
-    return Symptom(error.rule, "error", file, message, 1, 1, hint, examples)
+    return Symptom(error.rule, "error", file, message, count, count, hint, examples)
 
 
 def unexplained(findings: Iterable[Symptom]) -> list[Symptom]:

@@ -5,7 +5,8 @@ Predictions whose class has a name in another language, a number of another list
 another class lie on references all the same. If nearly all of them lie on references of one class,
 that is the class they mean. `class_votes` counts on which classes the boxes of every predicted
 class lie; `renamed_classes` returns the classes of names that the references lack,
-`exchanged_classes` those of names that are all in use for another class.
+`exchanged_classes` those of names that are all in use for another class, `rearranged_classes` both
+where names change places. `agrees_with_votes` says whether boxes speak against a fix.
 
 A class is never given to two predicted ones, and few boxes decide nothing.
 `calipers.doctor.symptoms` calls this, and tries what comes out.
@@ -131,6 +132,40 @@ def exchanged_classes(votes: ClassVotes, n_classes: int) -> dict[int, int] | Non
     for label in others:
         meanings.setdefault(label, label)
     return meanings if len(set(meanings.values())) == n_classes else None
+
+
+def rearranged_classes(
+    votes: ClassVotes,
+) -> tuple[dict[int, int], dict[object, int]] | None:
+    """Return the right classes of labels, and of unknown names, that change places with each other.
+
+    A model may take one class for another. It does not also take the other for the first, in most
+    of its boxes: then the labels are in another order, whatever is right about further ones.
+    """
+    moved, named = {}, {}
+    for key, vote in votes.by_label.items():
+        if vote.is_clear and vote.label != key:
+            moved[key] = vote.label
+    for name, vote in votes.by_name.items():
+        if vote.is_clear:
+            named[name] = vote.label
+    new = [*moved.values(), *named.values()]
+    others = set(votes.by_label) - set(moved)
+    is_free = len(set(new)) == len(new) and not others & set(new)
+    # Every class that loses its boxes gets others.
+    return (moved, named) if moved and is_free and set(moved) <= set(new) else None
+
+
+def agrees_with_votes(votes: ClassVotes, sample: RawPredictions, label: I64) -> bool:
+    """Return whether new labels are those for which the boxes of every old one vote, if clearly."""
+    for row, name in sample.label_names.items():
+        vote = votes.by_name.get(name)
+        if vote is not None and vote.is_clear and label[row] != vote.label:
+            return False
+    for key, vote in votes.by_label.items():
+        if vote.is_clear and (label[sample.label == key] != vote.label).any():
+            return False
+    return True
 
 
 def targets(cohort: Cohort, sample: RawPredictions) -> tuple[I64, I64]:

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from calipers.arrays import F64
 from calipers.data.cohort import Cohort
-from calipers.doctor.trial import RawPredictions
+from calipers.doctor.trial import RawPredictions, share_met
+from calipers.show.words import percent_text
 
 Level = Literal["error", "warning", "note"]
 MOST_EXAMPLES = 5
@@ -84,3 +86,12 @@ def few(values: Sequence[object] | set[Any]) -> tuple[str, ...]:
     """Return the first examples as text, each once."""
     texts = dict.fromkeys(str(value) for value in values)
     return tuple(text[:LONGEST] for text in list(texts)[:MOST_EXAMPLES])
+
+
+def gain_text(before: F64, after: F64, sample: RawPredictions) -> str:
+    """Return the shares of references that are met with a fix and without it, as text."""
+    n = len(sample)
+    return (
+        f": {percent_text(share_met(after, n))} of the references are matched with the fix, "
+        f"{percent_text(share_met(before, n))} without"
+    )

@@ -24,8 +24,9 @@ import numpy as np
 from calipers.data.cohort import Cohort
 from calipers.data.rules import as_predictions, examine, settle
 from calipers.doctor.findings import Symptom
-from calipers.doctor.symptoms import REPEATED, Case
-from calipers.doctor.trial import RawPredictions, overlaps, share_met
+from calipers.doctor.name_symptoms import IMAGE_NAMES
+from calipers.doctor.symptoms import REPEATED
+from calipers.doctor.trial import Case, RawPredictions, overlaps, share_met
 from calipers.errors import CalipersError
 from calipers.io.consensus import EACH
 from calipers.io.read import PathName, read_all
@@ -215,6 +216,9 @@ def _rewritten(inputs: Inputs, plan: Plan) -> Cohort | None:
     delivery, _, _ = settle(delivery, findings, part.source, lenient=True)
     # Copies of other predictions are no loss.
     n_copies = sum(symptom.count for symptom in plan.fixes if symptom.code == REPEATED)
+    # Nor are predictions on images that the references do not list, where a finding says so.
+    if any(symptom.code == IMAGE_NAMES for symptom in plan.fixes):
+        n_copies += len(sample.image_names)
     if len(delivery) < (1 - MOST_LOST) * (part.n_records - n_copies):
         return None
     cohort = case.cohort.with_predictions(model, as_predictions(delivery, sizes))

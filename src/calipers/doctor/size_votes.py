@@ -35,7 +35,7 @@ SIDES = (
     *(100, 224, 256, 300, 320, 384, 400, 416, 448, 500, 512, 600, 608, 640, 672, 768, 800, 896),
     *(1000, 1024, 1280, 1333, 1344, 1400, 1500, 1536, 2000, 2048, 4096),
 )
-NEAR = 0.04
+NEAR = 0.08  # of its logarithm; wrong neighbours fail on the scale that is left
 METRIC = (0.1, 10.0, 0.01, 100.0, 0.001, 1000.0)  # centimetres for millimetres, and so on
 SMALLEST_SHIFT = 0.25  # of the typical side of a reference
 SAME_SIZE = 0.25  # logarithm of the ratio of two sides that are still the same
@@ -109,12 +109,15 @@ INPUT_SIDES = (224, 256, 320, 384, 416, 448, 512, 640, 768, 800, 896, 1024, 1280
 
 
 def plain_scalings(cohort: Cohort) -> Iterator[Scaling]:
-    """Yield the scales that most mistakes have: halves, doubles, and the square of a network."""
+    """Yield the scales that most mistakes have: halves, doubles, and the input of a network, which
+    is a square to which images were stretched, or into which they were padded.
+    """
     for factor in PLAIN_FACTORS:
         yield Scaling("factor", factor)
     if np.isfinite(cohort.images.size).all():
         for side in INPUT_SIDES:
-            yield Scaling("square", float(side))
+            for kind in ("square", "longer", "padded"):
+                yield Scaling(kind, float(side))
 
 
 def scalings(cohort: Cohort, sample: RawPredictions) -> Iterator[Scaling]:

@@ -59,6 +59,10 @@ def _one_sign(name: str) -> str:
     return re.sub(r"[\s_\-.]+", "_", _plain(name))
 
 
+def _one_sign_with_folders(name: str) -> str:
+    return re.sub(r"[\s_\-./\\]+", "_", _composed(_stem(name)).strip().casefold())
+
+
 def _no_channel(name: str) -> str:
     return re.sub(r"_0000$", "", _bare(name))
 
@@ -74,6 +78,7 @@ IMAGE_RULES: tuple[tuple[str, str, Rule], ...] = (
     ("zeros", "leading zeros", _unpadded),
     ("channel", "the suffix _0000", _no_channel),
     ("signs", "dashes, underscores and blanks", _one_sign),
+    ("joined", "folders that are joined to the name", _one_sign_with_folders),
 )
 
 
@@ -87,10 +92,28 @@ class ImageMatch(NamedTuple):
 
 def image_index(names: Sequence[str], cohort: Cohort) -> ImageMatch | None:
     """Return the images that unknown names mean, if one rule explains all of them."""
-    lists = [cohort.images.ids]
+    return same_names(names, *_known_names(cohort))
+
+
+def most_images(names: Sequence[str], cohort: Cohort) -> ImageMatch | None:
+    """Return the images that most unknown names mean, by the first rule that explains so many; the
+    others are images that the references do not list.
+    """
+    distinct = dict.fromkeys(names)
+    for how, words, rule in IMAGE_RULES:
+        for known_names in _known_names(cohort):
+            images = _matched(distinct, known_names, rule, is_complete=False)
+            if images is not None and len(images) > max(len(distinct) / 2, FEWEST_AFFIXED):
+                return ImageMatch(how, words, images)
+    return None
+
+
+def _known_names(cohort: Cohort) -> list[Sequence[str]]:
+    """Return the ids of images, and the names of their files."""
+    lists: list[Sequence[str]] = [cohort.images.ids]
     if "file_name" in cohort.images.groups:
         lists.append(tuple(map(str, cohort.images.groups["file_name"].tolist())))
-    return same_names(names, *lists)
+    return lists
 
 
 def same_names(names: Sequence[str], *lists: Sequence[str]) -> ImageMatch | None:
@@ -158,9 +181,9 @@ def _affixes(name: str, parts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _matched(
-    names: Mapping[str, None], known_names: Sequence[str], rule: Rule
+    names: Mapping[str, None], known_names: Sequence[str], rule: Rule, *, is_complete: bool = True
 ) -> dict[str, int] | None:
-    """Return name -> image, or None if a name has no image or an image has two names."""
+    """Return name -> image, or None if an image has two names, or one of all names has no image."""
     places: dict[str, int] = {}
     for k, name in enumerate(known_names):
         key = rule(name)
@@ -171,9 +194,10 @@ def _matched(
     images: dict[str, int] = {}
     for name in names:
         place = places.get(rule(name))
-        if place is None:
+        if place is not None:
+            images[name] = place
+        elif is_complete:
             return None
-        images[name] = place
     return images if len(set(images.values())) == len(images) else None
 
 

@@ -8,45 +8,43 @@ A new check is one function and one entry in these lists. `calipers.doctor.check
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, I64
 from calipers.data.cohort import Cohort
 from calipers.data.objects import from_corners, to_corners
 from calipers.data.rules import PERCENT, are_percentages, are_ranks
 from calipers.doctor.box_trials import LAYOUTS, MOVED, best_trial
-from calipers.doctor.class_agreement import (
-    class_votes,
-    exchanged_classes,
-    renamed_classes,
-    targets,
-)
-from calipers.doctor.findings import MOST_EXAMPLES, Level, Symptom, few
+from calipers.doctor.class_agreement import targets
+from calipers.doctor.findings import MOST_EXAMPLES, Level, Symptom, few, gain_text
 from calipers.doctor.map_scores import rank_agreement
+from calipers.doctor.name_symptoms import (
+    IMAGE_NAMES,
+    class_meanings,
+    class_names,
+    class_numbers,
+    image_names,
+    image_numbers,
+)
 from calipers.doctor.reference_checks import SPLIT_COLUMNS, reference_file
-from calipers.doctor.spelling import class_index, image_index
 from calipers.doctor.trial import (
     HIT,
     LEAST_SHARE,
     NEAR_ZERO,
-    RawPredictions,
+    Case,
     convincing,
     overlaps,
     share_met,
 )
 from calipers.io.assemble import FOLDER
-from calipers.io.reader import Key
 from calipers.show.words import digits, percent_text
 
 SPLIT_NAMES = ("train", "trainval", "val", "valid", "validation", "test", "testing", "training")
-OTHER_SPLITS, REPEATED = "other-splits", "repeated"
+OTHER_SPLITS, REPEATED, UNMET = "other-splits", "repeated", "unmet"
 FEWEST_OF_BOTH = 10  # predictions on references, and beside them, from which scores are compared
 CLEARLY, CERTAINLY = 3.0, 5.0  # standard errors below chance
 MOST_INVERTED = 0.25  # share of pairs in which the prediction on a reference has the higher score
@@ -57,186 +55,7 @@ BY_CHANCE = 0.01  # probability that a model is silent on a whole split although
 FEWEST_REPEATED, LEAST_REPEATED = 10, 0.2  # predictions, and share of copies among them
 
 
-@dataclass(frozen=True)
-class Case:
-    """The predictions of a model beside the references."""
-
-    cohort: Cohort
-    file: str
-    sample: RawPredictions
-    image_keys: Sequence[Key]  # ids as the references type them
-    class_keys: Mapping[Key, int] | None
-    reference_format: str = "xyxy"
-
-
 # Predictions of a model
-
-
-def image_names(case: Case) -> Iterator[Symptom]:
-    """Images are called otherwise than in the references: folder, extension, case, type."""
-    unknown = case.sample.image_names
-    if not unknown:
-        return
-    names = [str(name) for name in unknown.values()]
-    match = image_index(names, case.cohort)
-    if match is None:
-        return
-    image = case.sample.image.copy()
-    for row, name in unknown.items():
-        image[row] = match.images[str(name)]
-    remedy = replace(case.sample, image=image, image_names={})
-    reading = {}
-    hint = "write the names of the images as in the references"
-    if match.how == "type":
-        reading = {"ids_as_strings": True}
-        hint = "compare ids as text"
-    pairs = [f"{name} is {case.cohort.images.ids[k]}" for name, k in match.images.items()]
-    yield Symptom(
-        "image-names",
-        "error",
-        case.file,
-        f"names of images differ from those of the references by {match.words}",
-        len(match.images),
-        len(match.images),
-        hint,
-        few(pairs),
-        reading,
-        remedy,
-    )
-
-
-def image_numbers(case: Case) -> Iterator[Symptom]:
-    """Image numbers start at 0 in one file and at 1 in the other."""
-    keys = case.image_keys
-    places = {_number(key): k for k, key in enumerate(keys)}
-    if None in places:
-        return
-    yield from _renumbered(case, "image", places, case.sample.image, case.sample.image_names)
-
-
-def class_names(case: Case) -> Iterator[Symptom]:
-    """Class names differ by case, signs or spelling."""
-    unknown = case.sample.label_names
-    if not unknown:
-        return
-    counts = Counter(map(str, unknown.values()))
-    renamed = class_index(list(counts), case.cohort.classes)
-    for name in list(renamed):
-        if not renamed[name].is_certain and not _agrees(case, name, renamed[name].label):
-            del renamed[name]
-    if renamed:
-        label = case.sample.label.copy()
-        names = dict(unknown)
-        for row, key in unknown.items():
-            if str(key) in renamed:
-                label[row] = renamed[str(key)].label
-                del names[row]
-        pairs = [
-            f"{name!r} is {case.cohort.classes[target.label]!r}" for name, target in renamed.items()
-        ]
-        yield Symptom(
-            "class-names",
-            "error",
-            case.file,
-            "class names differ from those of the references by case or spelling",
-            sum(counts[name] for name in renamed),
-            len(case.sample),
-            "write the class names as in the references",
-            few(pairs),
-            {},
-            replace(case.sample, label=label, label_names=names),
-        )
-
-
-def class_numbers(case: Case) -> Iterator[Symptom]:
-    """Class numbers start at 0 in one file and at 1 in the other, or stand for names."""
-    sample, classes = case.sample, case.cohort.classes
-    keys = case.class_keys
-    places: dict[int | None, int] = {}
-    if keys is not None:
-        places = {_number(key): label for key, label in keys.items()}
-    else:
-        places = {_number(name): label for label, name in enumerate(classes)}
-    if None not in places:
-        yield from _renumbered(case, "class", places, sample.label, sample.label_names)
-        return
-    numbers = {row: _number(name) for row, name in sample.label_names.items()}
-    if not numbers or None in numbers.values():
-        return
-    before = overlaps(case.cohort, sample)
-    for start in (0, 1):
-        label = sample.label.copy()
-        for row, number in numbers.items():
-            place = (number or 0) - start
-            label[row] = place if 0 <= place < len(classes) else -1
-        remedy = replace(sample, label=label, label_names={})
-        after = overlaps(case.cohort, remedy)
-        if (label >= 0).all() and convincing(before, after, len(sample)):
-            pairs = [f"{k + start} is {name!r}" for k, name in enumerate(classes)]
-            yield Symptom(
-                "class-numbers",
-                "error",
-                case.file,
-                f"classes are numbers from {start}, in the order of the references"
-                + _gain(before, after, sample),
-                len(numbers),
-                len(sample),
-                "write the names of the classes instead of their numbers",
-                few(pairs),
-                {},
-                remedy,
-            )
-            return
-
-
-def class_meanings(case: Case) -> Iterator[Symptom]:
-    """Predicted classes have names of other lists, languages or classes; their boxes tell them."""
-    sample, classes = case.sample, case.cohort.classes
-    votes = class_votes(case.cohort, sample)
-    renamed = renamed_classes(votes, len(classes))
-    if renamed:
-        label, names = sample.label.copy(), dict(sample.label_names)
-        for row, key in sample.label_names.items():
-            if key in renamed:
-                label[row] = renamed[key]
-                del names[row]
-        remedy = replace(sample, label=label, label_names=names)
-        yield Symptom(
-            "class-names",
-            "error",
-            case.file,
-            "boxes of classes that the references lack lie on references of one other class each"
-            + _gain(overlaps(case.cohort, sample), overlaps(case.cohort, remedy), sample),
-            len(sample.label_names) - len(names),
-            len(sample),
-            "write the class names as in the references",
-            few([f"{name!r} is {classes[k]!r}" for name, k in renamed.items()]),
-            {},
-            remedy,
-        )
-        return
-    meanings = exchanged_classes(votes, len(classes))
-    if meanings is None:
-        return
-    places = np.array([meanings[k] for k in range(len(classes))])
-    label = np.where(sample.label >= 0, places[np.maximum(sample.label, 0)], -1)
-    remedy = replace(sample, label=label)
-    before, after = overlaps(case.cohort, sample), overlaps(case.cohort, remedy)
-    # Every class has a clear vote of its own, so that chance finds no order that fits.
-    if convincing(before, after, len(sample)):
-        wrong = [k for k in range(len(classes)) if meanings[k] != k]
-        yield Symptom(
-            "classes-exchanged",
-            "error",
-            case.file,
-            "boxes of each class lie on references of another class" + _gain(before, after, sample),
-            int(np.isin(sample.label, wrong).sum()),
-            len(sample),
-            "check the order of the classes",
-            few([f"{classes[k]!r} is {classes[meanings[k]]!r}" for k in wrong]),
-            {},
-            remedy,
-        )
 
 
 def repeated(case: Case) -> Iterator[Symptom]:
@@ -453,7 +272,7 @@ def reference_boxes(case: Case) -> Iterator[Symptom]:
             "error",
             reference_file(cohort),
             f"boxes of the references are {name}, read as {case.reference_format}"
-            + _gain(before, after, sample),
+            + gain_text(before, after, sample),
             len(references),
             len(references),
             f"read the references as {name}",
@@ -483,7 +302,7 @@ def unmet(case: Case) -> Iterator[Symptom]:
         reason = f"boxes of other classes overlap {percent_text(placed)} of them"
         hint = "check the classes"
     yield Symptom(
-        "unmet",
+        UNMET,
         "note",
         case.file,
         f"hardly any box matches a reference of its class (IoU 0.5): {reason}",
@@ -610,86 +429,6 @@ def fractions(case: Case) -> Iterator[Symptom]:
     )
 
 
-def _renumbered(
-    case: Case,
-    what: str,
-    places: Mapping[int | None, int],
-    codes: I64,
-    unknown: Mapping[int, object],
-) -> Iterator[Symptom]:
-    """Yield the step by which the numbers of two files differ, if one lets predictions hit."""
-    sample = case.sample
-    # A number that the references have and nobody knows counts places, as dumps of detectron2 do.
-    if any(_number(name) in places for name in unknown.values()):
-        places = {place: place for place in places.values()}
-    numbers_of = {place: number or 0 for number, place in places.items()}
-    numbers = np.full(len(sample), np.iinfo(np.int64).min)
-    for code, number in numbers_of.items():
-        numbers[codes == code] = number
-    for row, name in unknown.items():
-        own_number = _number(name)
-        if own_number is None:
-            return
-        numbers[row] = own_number
-    before = overlaps(case.cohort, sample)
-    if share_met(before, len(sample)) >= 0.7:
-        return
-    for step in (1, -1):
-        moved = np.array([places.get(int(number) + step, -1) for number in numbers.tolist()])
-        changes: dict[str, Any] = {"image": moved, "image_names": {}}
-        if what == "class":
-            changes = {"label": moved, "label_names": {}}
-        remedy = replace(sample, **changes)
-        after = overlaps(case.cohort, remedy)
-        if len(moved) and (moved >= 0).all() and convincing(before, after, len(sample)):
-            starts = ("0", "1") if step == 1 else ("1", "0")
-            yield Symptom(
-                f"{what}-numbers",
-                "error",
-                case.file,
-                f"{what} numbers start at {starts[0]}, those of the references at {starts[1]}"
-                + _gain(before, after, sample),
-                len(sample),
-                len(sample),
-                f"{'add 1 to' if step == 1 else 'subtract 1 from'} every {what} number",
-                few(sorted(set(numbers.tolist()))),
-                {},
-                remedy,
-            )
-            return
-
-
-def _gain(before: F64, after: F64, sample: RawPredictions) -> str:
-    n = len(sample)
-    return (
-        f": {percent_text(share_met(after, n))} of the references are matched with the fix, "
-        f"{percent_text(share_met(before, n))} without"
-    )
-
-
-def _agrees(case: Case, name: str, label: int) -> bool:
-    """Return whether most predictions of an unknown class lie on references of a known one."""
-    rows = [row for row, other in case.sample.label_names.items() if str(other) == name]
-    index = np.array(rows, np.int64)
-    part = replace(
-        case.sample,
-        image=case.sample.image[index],
-        label=np.full(len(index), label),
-        boxes=case.sample.boxes[index],
-        score=None if case.sample.score is None else case.sample.score[index],
-        label_names={},
-        image_names={},
-    )
-    anyhow = overlaps(case.cohort, part, by_class=False) >= 0.5
-    rightly = overlaps(case.cohort, part) >= 0.5
-    return bool(rightly.sum() > 0.5 * anyhow.sum())
-
-
-def _number(key: object) -> int | None:
-    text = str(key).strip()
-    return int(text) if re.fullmatch(r"-?\d{1,15}", text) else None
-
-
 ModelCheck = Callable[[Case], Iterator[Symptom]]
 # Names before places: boxes can be compared only where images and classes are known.
 MODEL_CHECKS: tuple[ModelCheck, ...] = (
@@ -716,9 +455,9 @@ SUBMISSION_CHECKS: tuple[ModelCheck, ...] = (score_range, constant_scores, fract
 
 # Rules of reading that are broken because of a finding, and need no line of their own.
 _NAMES = ("unknown-image", "id-type")
-_SHAPES = ("neg-size", "zero-area", "box-format-suspect", "outside", "unmet")
+_SHAPES = ("neg-size", "zero-area", "box-format-suspect", "outside", UNMET)
 EXPLAINS: Mapping[str, tuple[str, ...]] = {
-    "image-names": _NAMES,
+    IMAGE_NAMES: _NAMES,
     "image-numbers": _NAMES,
     "class-names": ("unknown-category",),
     "class-numbers": ("unknown-category", "id-type"),

@@ -2,10 +2,11 @@
 """Try a fix: do predictions meet more references with it than without?
 
 `RawPredictions` are those of one model as they were delivered, before any rule: boxes may be
-broken, images and classes unknown. A fix makes another sample of them. `overlaps` says for every
-reference how well the best prediction of its class meets it, and `convincing` compares two such
-columns reference by reference: a sound model loses by every change, a poor one wins as often as it
-loses, and a misread one wins nearly everywhere. So nothing is guessed from the look of numbers.
+broken, images and classes unknown; a `Case` has them beside the references. A fix makes another
+sample of them. `overlaps` says for every reference how well the best prediction of its class meets
+it, and `convincing` compares two such columns reference by reference: a sound model loses by every
+change, a poor one wins as often as it loses, and a misread one wins nearly everywhere. So nothing
+is guessed from the look of numbers.
 
 A fix that is right for one kind of images only is not right: `works_for_all_sizes` asks for
 references met among images of every size. `calipers.doctor.box_trials` lists the ways in which
@@ -14,7 +15,7 @@ boxes are misread, `calipers.doctor.class_agreement` those in which classes are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import comb
 
@@ -23,6 +24,7 @@ import numpy as np
 from calipers.arrays import F64, I64, Flags
 from calipers.data.cohort import Cohort
 from calipers.data.objects import LARGEST, Predictions, from_corners, row_all, to_corners
+from calipers.io.reader import Key
 from calipers.kernels import ragged
 from calipers.kernels.boxes import all_pairs, overlapping
 
@@ -38,6 +40,7 @@ MOST_ROWS = 20_000  # on the images that are compared; more would cost seconds f
 NEAR_ZERO = 0.05  # share of references met below which AP is near 0
 # A fix whose numbers were taken from the data itself fits by chance more easily.
 CERTAIN_FITTED, FEWEST_FITTED = 1e-7, 8
+SAME_SCALE, STANDARD_ERRORS = 0.01, 4.0  # by which a scale may be off, and by chance
 FEW_OF_A_SIZE = 5  # references of images of one size that are too few to tell
 EVERYWHERE = 0.25  # of the share that is met at the best size, so much at every other
 
@@ -73,6 +76,18 @@ class RawPredictions:
             return to_corners(self.boxes, self.box_format, per_box)[0]
 
 
+@dataclass(frozen=True)
+class Case:
+    """The predictions of a model beside the references."""
+
+    cohort: Cohort
+    file: str
+    sample: RawPredictions
+    image_keys: Sequence[Key]  # ids as the references type them
+    class_keys: Mapping[Key, int] | None
+    reference_format: str = "xyxy"
+
+
 def overlaps(cohort: Cohort, sample: RawPredictions, *, by_class: bool = True) -> F64:
     """Return for every counted reference the IoU of the best prediction, of its class if asked.
 
@@ -96,6 +111,26 @@ def overlaps(cohort: Cohort, sample: RawPredictions, *, by_class: bool = True) -
         reference, _, iou = overlapping(ours, theirs, references.crowd, n_classes)
         np.maximum.at(best, reference, iou)
     return np.asarray(best[counted(cohort, sample)])
+
+
+def keeps_the_scale(cohort: Cohort, sample: RawPredictions) -> bool:
+    """Return whether the coordinates of predictions are those of the references on which they lie,
+    and not 2 % more or less: sides of 1000 and 1024 pixels meet about the same references.
+    """
+    references, picks = cohort.references, selected(cohort, sample)
+    label = np.zeros(len(picks.rows), np.int32)
+    ours = (references.offsets, references.label, references.boxes, references.extent)
+    theirs = (picks.offsets, label, picks.boxes, picks.extent)
+    reference, prediction, iou = overlapping(ours, theirs, references.crowd, 0)
+    is_hit = iou >= HIT
+    x, y = references.boxes[reference[is_hit]].ravel(), picks.boxes[prediction[is_hit]].ravel()
+    squares = float(x @ x)
+    if not squares:
+        return True
+    # The slope of a line through the origin, and its standard error.
+    slope = float(x @ y) / squares
+    error = float(np.sqrt(((y - slope * x) ** 2).mean() / squares))
+    return abs(slope - 1.0) <= max(SAME_SCALE, STANDARD_ERRORS * error)
 
 
 def counted(cohort: Cohort, sample: RawPredictions) -> Flags:

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from calipers.errors import InputError, did_you_mean
+from calipers.errors import InputError, did_you_mean, spelled
 from calipers.metrics.metric_names import CRITERION_WORDS
-from calipers.registry import INTERVALS, own_matching, resolve
+from calipers.registry import INTERVALS, known, own_matching, resolve
 from calipers.results.schema import structure
 from calipers.results.toml import toml_lines, toml_value
 
@@ -239,7 +239,7 @@ def contradiction(name: str, kind: str, options: Mapping[str, Any]) -> str | Non
     words = claim.split(":")
     if not _number(words[0]):
         word = words.pop(0)
-        criterion = CRITERION_WORDS.get(word, word)
+        criterion = spelled(CRITERION_WORDS.get(word, word), known("criterion"))
         if criterion != options["criterion"]:
             return f"the criterion {criterion}"
     claimed = [float(word) for word in words if _number(word)]

@@ -380,6 +380,7 @@ class Reader(ABC):
     name: ClassVar[str]  # what --format calls it
     roles: ClassVar[tuple[Role, ...]] = ("references", "predictions")
     several_models: ClassVar[bool] = False  # whether a file may hold the predictions of several
+    holds_both: ClassVar[bool] = False  # whether references and predictions may be in one file
     by_line: ClassVar[bool] = False  # whether the first lines of a file are such a file, too
     # What it reads: one file, or a folder of files, which comes as an `InputFolder`.
     inputs: ClassVar[tuple[str, ...]] = ("file",)

@@ -96,8 +96,8 @@ def _claimed(
     options: dict[str, Any] = {}
     if _is_word(words[0]):
         criterion = words.pop(0)
-        options["criterion"] = CRITERION_WORDS.get(criterion, criterion)
-        registry.check("criterion", options["criterion"])
+        criterion = CRITERION_WORDS.get(criterion, criterion)
+        options["criterion"] = registry.check("criterion", criterion)
     numbers = [_number(name, word) for word in words]
     if len(numbers) > 2 or (len(numbers) == 2 and facts.claim != "thresholds"):
         raise UsageError(f"{name!r}: one number stands behind the @, or the two ends of a range")

@@ -49,6 +49,17 @@ def test_one_ultralytics_file(tmp_path, references) -> None:
     assert len(cal.read(references, {"m": tmp_path / "a.json"}).predictions("m")) == 1
 
 
+def test_ultralytics_results_by_image(tmp_path, references) -> None:
+    (tmp_path / "m.json").write_text(json.dumps({"b.png": [], "a.png": ULTRALYTICS}))
+    assert sniff(tmp_path / "m.json").format == "ultralytics"
+    predictions = cal.read(references, tmp_path / "m.json").predictions("m")
+    assert predictions.boxes.tolist() == [[11, 20.5, 30, 41]]
+    assert np.diff(predictions.offsets).tolist() == [1, 0]
+    (tmp_path / "m.json").write_text(json.dumps({"a.png": ULTRALYTICS, "b.png": {}}))
+    with pytest.raises(InputError, match="a list of boxes"):
+        cal.read(references, {"m": tmp_path / "m.json"})
+
+
 @pytest.mark.parametrize(
     "document",
     [

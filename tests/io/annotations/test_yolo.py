@@ -72,6 +72,13 @@ def test_the_layout_with_a_folder_per_split(tmp_path) -> None:
     assert cal.read(tmp_path).images.ids == ("valid/a",)
 
 
+def test_texts_about_the_data_set_are_no_images(tmp_path) -> None:
+    texts = {"LICENSE.txt": "MIT", "labels.txt": "p\nq\n", "README.txt": "words", "._a.txt": "\0"}
+    folder = put(tmp_path / "data", {"a.txt": YOLO_LABELS, "license_plate_1.txt": "", **texts})
+    put(folder, {"images.csv": "image,width,height\na,100,80\nlicense_plate_1,100,80\n"})
+    assert cal.read(folder).images.ids == ("a", "license_plate_1")
+
+
 def test_the_layout_of_darknet(tmp_path) -> None:
     picture(tmp_path / "obj_train_data" / "a.png", 100, 80)
     put(tmp_path, {"obj_train_data/a.txt": YOLO_LABELS, "obj.names": "p\nq\n"})

@@ -3,7 +3,8 @@
 
 - ``ultralytics``: what ``results.to_json()`` returns, for one image: a list of boxes with
   ``"name": "polyp", "class": 0, "confidence": 0.9, "box": {"x1": 1, "y1": 2, "x2": 3, "y2": 4}``.
-  It does not name the image, so a file is called after it.
+  It does not name the image, so a file is called after it; or one JSON file is an object of such
+  lists by the names of the images.
 - ``torchvision``: ``{"boxes": [[x1, y1, x2, y2], ...], "labels": [...], "scores": [...]}`` for one
   image, as JSON or as an npz archive called after it; or one JSON file with all images: an object
   by name, or a list with ``image_id`` in every entry.
@@ -40,6 +41,7 @@ from calipers.io.source import InputFile, InputFolder
 SUFFIX, ARCHIVE = ".json", ".npz"
 CORNERS = ("x1", "y1", "x2", "y2")
 ULTRALYTICS = re.compile(r'^\[\s*\{[^{}\[\]]*"(?:name|class|confidence)"', re.DOTALL)
+LISTS_BY_IMAGE = re.compile(r'^\{\s*"[^"]*"\s*:\s*\[')
 BOX_OF_CORNERS = re.compile(r'"box"\s*:\s*\{\s*"x1"')
 BOXES_AND_SCORES = re.compile(r'"boxes"\s*:\s*\[')
 TORCHVISION_SCORES = re.compile(r'"scores"\s*:\s*\[')
@@ -48,7 +50,9 @@ BY_IMAGE = re.compile(r'^\[\s*\{\s*"image_id"\s*:[^{}\[\]]*"instances"\s*:\s*\['
 
 
 class UltralyticsReader(Reader):
-    """JSON of ultralytics results: a folder with a file per image, or the file of one image."""
+    """JSON of ultralytics results: a folder with a file per image, the file of one image, or one of
+    all images by name.
+    """
 
     name = "ultralytics"
     roles = ("predictions",)
@@ -57,7 +61,7 @@ class UltralyticsReader(Reader):
     def sniff(self, file: InputFile) -> Sniffed | None:
         """Recognise a list of boxes with corners by name."""
         first = first_file(file, SUFFIX)
-        if first is None or not ULTRALYTICS.match(first.head):
+        if first is None or not (ULTRALYTICS.match(first.head) or LISTS_BY_IMAGE.match(first.head)):
             return None
         if not BOX_OF_CORNERS.search(first.head):
             return None
@@ -66,26 +70,19 @@ class UltralyticsReader(Reader):
     def predictions(
         self, file: InputFile, index: ReferenceIndex, options: Options
     ) -> Mapping[str, ObjectPart]:
-        """Read every file as the boxes of one image."""
-        from calipers.io.coco.walk import read_value
-
+        """Read every file as the boxes of one image, or of all."""
         rows, names = AnnotationList(file, options), ImageNames(index, file.file)
-        for source in image_files(file, SUFFIX):
-            records = read_value(source.file)
-            if not isinstance(records, list):
-                raise InputError("a list of boxes", rule="format", file=source.file.file)
-            image = names.only(source.key, source.name)
+        for name, where, records in _lists_of_boxes(file):
+            image = names.only(name, where)
             for k, record in enumerate(records):
-                place = RecordPlace(f"{source.name}/{k}", str(record)[:2000])
+                place = RecordPlace(f"{where}/{k}", str(record)[:2000])
                 box, score = _named_box(record), _number(record, "confidence")
                 if box is None or score is None:
                     expected = "confidence, and a box with x1, y1, x2, y2"
                     rows.reject(place, "box-shape", expected, str(record)[:80])
                     continue
                 label = record.get("name", record.get("class"))
-                rows.add(
-                    image, _known(label, index), box, place, image_name=source.key, score=score
-                )
+                rows.add(image, _known(label, index), box, place, image_name=name, score=score)
         return {"": rows.predictions(index, _labels(index))}
 
 
@@ -230,6 +227,23 @@ def _known(label: Any, index: ReferenceIndex) -> Key:
     if index.class_keys is None and 0 <= number < len(index.classes):
         return index.classes[number]
     return number
+
+
+def _lists_of_boxes(file: InputFile) -> Iterator[tuple[str, str, list[Any]]]:
+    """Yield the name of every image, its place in the input, and its boxes."""
+    from calipers.io.coco.walk import read_value
+
+    for source in image_files(file, SUFFIX):
+        document = read_value(source.file)
+        lists = [(source.key, source.name, document)]
+        if isinstance(document, dict):
+            lists = [(key, f"{source.name}/{key}", entry) for key, entry in document.items()]
+        for name, place, records in lists:
+            if not isinstance(records, list):
+                raise InputError(
+                    "a list of boxes", rule="format", file=source.file.file, location=place
+                )
+            yield name, place, records
 
 
 def _named_box(record: Any) -> Box | None:

@@ -86,6 +86,7 @@ class LabelStudioReader(Reader):
     """
 
     name = "label-studio"
+    holds_both = True
 
     def sniff(self, file: InputFile) -> Sniffed | None:
         """Recognise a list of tasks."""

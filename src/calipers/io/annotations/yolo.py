@@ -49,7 +49,9 @@ from calipers.io.source import InputFile, InputFolder, open_folder
 
 LABELS, PICTURES = "labels", "images"
 # Text files that are no labels.
-LISTS = re.compile(r"(?:classes|predefined_classes|notes|(?:train|val|valid|test)|readme.*)\.txt")
+LISTS = re.compile(
+    r"(?:classes|predefined_classes|labels|notes|licen[cs]e|train|val|valid|test|readme.*)\.txt"
+)
 YAML_SUFFIXES = (".yaml", ".yml")
 # The files of names by their rank; other YAML files come last.
 NAME_FILES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "classes.names")
