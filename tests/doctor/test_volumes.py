@@ -556,6 +556,18 @@ def test_detection_maps_are_judged_by_their_preset(tmp_path, capsys) -> None:
     assert json.loads(capsys.readouterr().out)["protocol"]["name"] == "picai"
 
 
+def test_whole_scores_of_candidates_are_a_hint(tmp_path) -> None:
+    """Scores from 1 to 4, as radiologists give them, look like classes; nothing tells."""
+    whole = {name: np.ceil(4 * scores) for name, scores in candidates(labels()).items()}
+    references, predictions = pair_of(tmp_path, whole)
+    checkup = checked(references, predictions)
+    assert (codes(checkup), checkup.commands) == ({"unknown-category"}, ())
+    (symptom,) = [one for one in checkup.findings if one.code == "unknown-category"]
+    assert symptom.hint.endswith("calipers maps with --preset picai --normalise odds")
+    options = symptom.hint.rpartition("calipers maps with ")[2].split()
+    assert run(["maps", str(references), str(predictions), *options, "--no-ci", "-q"]) == 0
+
+
 def test_values_of_labels_are_a_warning_with_a_command(tmp_path) -> None:
     references = put(tmp_path / "refs", labels(values=3))
     checkup = checked(references, put(tmp_path / "preds", maps(labels())))

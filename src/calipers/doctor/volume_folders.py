@@ -585,8 +585,18 @@ def _with_objects(
     unknown = [symptom for symptom in of_objects if symptom.code == "unknown-category"]
     if any(symptom.count > MOST_UNKNOWN * symptom.total for symptom in unknown):
         commands = ()
+        if len(surveys[0].values) == 1:
+            of_objects = [_with_score_hint(symptom) for symptom in of_objects]
     whole = _checkup(surveys, [*findings, *of_objects], commands)
     return replace(whole, refused=whole.refused or result.refused)
+
+
+def _with_score_hint(symptom: Symptom) -> Symptom:
+    """Return the finding on values of no class with what whole scores of candidates need."""
+    if symptom.code != "unknown-category":
+        return symptom
+    hint = "if they are scores of candidates, calipers maps with --preset picai --normalise odds"
+    return replace(symptom, hint="; ".join(filter(None, [symptom.hint, hint])))
 
 
 def _check_alone(inputs: Inputs) -> VolumeCheckup:
