@@ -22,11 +22,11 @@ from calipers.doctor.findings import MOST_EXAMPLES, Symptom, few
 from calipers.doctor.reference_checks import torn_patients
 from calipers.doctor.spelling import same_names
 from calipers.errors import InputError
+from calipers.io.name_patterns import proposed_patterns, said_choices
 from calipers.io.read import PathName
 from calipers.io.reader import ImageList, Options
 from calipers.io.tables.objects import add_groups
 from calipers.io.tables.table import open_table
-from calipers.io.volumes.pairing import proposed_patterns
 from calipers.io.volumes.volume import Volume
 
 if TYPE_CHECKING:
@@ -38,7 +38,20 @@ def names(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symp
     unknown = [name for name in one.files if name not in labels.files]
     if not unknown or not labels.files:
         return
-    patterns, n_pairs = proposed_patterns(labels.paths, one.paths)
+    patterns, n_pairs, choices = proposed_patterns(labels.paths, one.paths)
+    if choices:
+        yield Symptom(
+            "image-names",
+            "error",
+            one.source,
+            f"every case has a folder with several files of which one may be meant; {n_pairs} "
+            "cases pair",
+            len(unknown),
+            len(one.files),
+            said_choices(choices),
+            few(unknown),
+        )
+        return
     if not patterns or n_pairs < max(1, len(one.files) // 2):
         return
     if any(options.get(key, pattern) != pattern for key, pattern in patterns.items()):

@@ -226,35 +226,42 @@ def check_volumes(inputs: Inputs) -> VolumeCheckup:
         role = f"predictions of {model}"
         own = survey(path, role, reading.get("pattern"), inputs)
         models[model] = _under_reference_name(own, labels)
-    surveys = [labels, *models.values()]
     findings: list[Symptom] = []
-    for one in surveys:
+    for one in (labels, *models.values()):
         findings += unreadable(one)
+    options: dict[str, str] = {}
+    naming: list[Symptom] = []
+    for one in models.values():
+        naming += names(labels, one, options)
+    # A pattern may leave out files that are no labels or predictions, such as images.
+    labels = _renamed(labels, options.get("reference_pattern"))
+    for model, one in models.items():
+        models[model] = _renamed(one, options.get("pattern"))
+    surveys = [labels, *models.values()]
+    findings += naming
+    # Which of several files is meant comes before all else.
+    if any(not symptom.reading for symptom in naming):
+        return _checkup(surveys, findings, [])
     first = next(iter(models.values()))
     if labels.is_scores and len(models) == 1 and first.is_labels:
         return _check_swapped(inputs, surveys, [*findings, _swapped(labels)])
     findings += [*fractional_labels(labels), *background_values(labels), *copies(labels)]
-    options: dict[str, str] = {}
-    for one in models.values():
-        findings += names(labels, one, options)
-    paired_labels = _renamed(labels, options.get("reference_pattern"))
     for model, one in models.items():
-        paired = _renamed(one, options.get("pattern"))
-        renamed = misspelt(paired_labels, paired)
-        findings += renamed or list(cases(paired_labels, paired, options))
-        findings += grids(paired_labels, paired, reading.get("geometry"), options)
+        renamed = misspelt(labels, one)
+        findings += renamed or list(cases(labels, one, options))
+        findings += grids(labels, one, reading.get("geometry"), options)
         if "place" not in options:
-            findings += turned(paired_labels, paired)
+            findings += turned(labels, one)
         if first.is_labels:
             continue
-        findings += channels(paired_labels, paired, options)
-        background = list(background_values(paired))
+        findings += channels(labels, one, options)
+        background = list(background_values(one))
         findings += background or [
-            *scale(paired, model, options),
-            *inverted_maps(paired_labels, paired, model, options),
+            *scale(one, model, options),
+            *inverted_maps(labels, one, model, options),
         ]
     if not first.is_labels:
-        findings += groups_of(paired_labels, inputs.groups)
+        findings += groups_of(labels, inputs.groups)
     if labels.is_labels and all(one.is_candidates for one in models.values()):
         options["preset"] = OF_CANDIDATES
     # What is wrong with a file itself, no option mends.
