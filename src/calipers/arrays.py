@@ -28,6 +28,8 @@ Array = NDArray[Any]  # any number type; the function says which
 Column = NDArray[Any]  # one entry per row: text codes or numbers
 Made = TypeVar("Made")
 
+UNEQUAL = "rows of different lengths"  # why lists are no array
+
 
 class BlockCache:
     """What was computed under the last block of weights, of every thread.
@@ -65,7 +67,7 @@ def host_array(value: Any, dtype: DTypeLike | None = None) -> Array:
     Raises
     ------
     ValueError
-        If there is none; whatever the library of the value raises for that reason.
+        If there is none, and why: `UNEQUAL`, or whatever the library of the value says.
     """
     # NumPy would drop the imaginary parts, with a warning that few see.
     if dtype is not None and "complex" in str(getattr(value, "dtype", "")):
@@ -77,6 +79,8 @@ def host_array(value: Any, dtype: DTypeLike | None = None) -> Array:
     try:
         return np.asarray(_on_host(value), dtype)
     except Exception as error:  # libraries raise TypeError, RuntimeError, errors of their own
+        if "inhomogeneous" in str(error):  # that is how NumPy says it
+            raise ValueError(UNEQUAL) from None
         raise ValueError(f"{type(error).__name__}: {error}") from None
 
 

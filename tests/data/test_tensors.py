@@ -166,3 +166,37 @@ def test_arrays_may_come_by_dlpack_alone() -> None:
     )
     assert cohort.references.boxes.tolist() == BOXES
     assert cohort.models["model"].score.tolist() == scores
+
+
+class Nested:
+    """As nested tensors of PyTorch: nothing can be asked of it but its parts."""
+
+    def __len__(self) -> int:
+        raise RuntimeError("sizes are not supported")
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise RuntimeError("no array")
+
+
+@pytest.mark.parametrize("key", ["boxes", "labels", "scores", "masks"])
+def test_what_has_no_length_is_an_input_error(key: str) -> None:
+    record = {"boxes": BOXES, "labels": [0, 0], "scores": [0.9, 0.8], key: Nested()}
+    with pytest.raises(cal.InputError):
+        cal.Cohort.from_arrays([{"boxes": BOXES, "labels": [0, 0]}], [record], classes=("a",))
+
+
+def test_masks_and_maps_that_are_no_array_say_why() -> None:
+    masks = np.ones((2, 4, 4), np.uint8)
+    hidden = np.ma.masked_array(masks, mask=masks == 1)
+    refs = [{"boxes": BOXES, "labels": [0, 0]}]
+    reasons = ((hidden, "masked entries"), (Nested(), "no array"), ([masks[0], masks[:, 0]], "2 a"))
+    for value, reason in reasons:
+        with pytest.raises(cal.InputError, match=reason):
+            cal.Cohort.from_arrays([{**refs[0], "masks": value}], None, classes=("a",))
+    with pytest.raises(cal.InputError, match="masked entries"):
+        cal.evaluate_maps([(hidden * 0.5, masks)])
+    # Views of several axes cannot be indexed, and are arrays all the same.
+    cohort = cal.Cohort.from_arrays(
+        [{"labels": [0, 0], "masks": memoryview(masks)}], None, classes=("a",)
+    )
+    assert len(cohort.references) == 2

@@ -287,6 +287,80 @@ def shifted_as_if_mirrored(folder):
     return put(folder / "refs", references), put(folder / "preds", shifted)
 
 
+def scattered(n: int = 8) -> Arrays:
+    """Return volumes with one to three lesions of different sizes in different places."""
+    rng = np.random.default_rng(11)
+    volumes = {}
+    for k in range(n):
+        volume = np.zeros((10, 30, 34), np.uint8)
+        for _ in range(1 + k % 3):
+            z, y, x = rng.integers(1, (6, 18, 20))
+            depth, height, width = rng.integers(2, (4, 7, 9))
+            volume[z : z + depth, y : y + height, x : x + width] = 1
+        volumes[f"case{k}"] = volume
+    return volumes
+
+
+def soft(of: Arrays) -> Arrays:
+    """Return scores that are high on every lesion but those of two cases, which are missed."""
+    volumes = {}
+    for k, (name, volume) in enumerate(of.items()):
+        marked = np.roll(volume, (k - 3) % 8 if k in (2, 5) else 1, axis=k % 2 + 1)
+        volumes[name] = (0.1 + 0.7 * marked).astype(np.float32)
+    return volumes
+
+
+@planted("moved", "-")
+def maps_shifted(folder):
+    shifted = {k: np.roll(v, (-1, 8, -9), (0, 1, 2)) for k, v in soft(scattered()).items()}
+    return put(folder / "refs", scattered()), put(folder / "preds", shifted)
+
+
+@planted("moved", "-")
+def labels_shifted(folder):
+    shifted = {k: np.roll(v, (2, -7, 8), (0, 1, 2)) for k, v in scattered().items()}
+    return put(folder / "refs", scattered()), put(folder / "preds", shifted)
+
+
+@planted("mirrored", "-")
+def flat_volumes_mirrored(folder):
+    """Most findings lie near the middle slice, so that they overlap their mirror images."""
+    flipped = {name: scores[::-1] for name, scores in soft(scattered()).items()}
+    return put(folder / "refs", scattered()), put(folder / "preds", flipped)
+
+
+@planted("cases-exchanged", "-")
+def maps_under_names_of_other_cases(folder):
+    scores = soft(scattered())
+    names = list(scores)
+    others = {name: scores[names[k - 3]] for k, name in enumerate(names)}
+    return put(folder / "refs", scattered()), put(folder / "preds", others)
+
+
+@planted("score-range", "-")
+def images_instead_of_maps(folder):
+    rng = np.random.default_rng(12)
+    images = {k: rng.integers(-1000, 1200, v.shape, np.int16) for k, v in labels().items()}
+    return pair_of(folder, images)
+
+
+def in_order(of: Arrays) -> Arrays:
+    """Number the components of every volume, as tools for components do."""
+    from scipy import ndimage
+
+    return {name: ndimage.label(volume)[0].astype(np.uint8) for name, volume in of.items()}
+
+
+@planted("label-instances", "--labels nonzero")
+def components_of_one_class_numbered(folder):
+    return put(folder / "refs", scattered()), put(folder / "preds", in_order(scattered()))
+
+
+@planted("label-instances", "--labels nonzero")
+def references_numbered_beside_one_value(folder):
+    return put(folder / "refs", in_order(scattered())), put(folder / "preds", scattered())
+
+
 @planted("shape-mismatch", "-")
 def axes_transposed(folder):
     turned = {name: scores.transpose(2, 1, 0) for name, scores in maps(labels()).items()}
@@ -480,6 +554,18 @@ def test_detection_maps_are_judged_by_their_preset(tmp_path, capsys) -> None:
     capsys.readouterr()
     assert run([*shlex.split(command)[1:], "--no-ci", "-q", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["protocol"]["name"] == "picai"
+
+
+def test_whole_scores_of_candidates_are_a_hint(tmp_path) -> None:
+    """Scores from 1 to 4, as radiologists give them, look like classes; nothing tells."""
+    whole = {name: np.ceil(4 * scores) for name, scores in candidates(labels()).items()}
+    references, predictions = pair_of(tmp_path, whole)
+    checkup = checked(references, predictions)
+    assert (codes(checkup), checkup.commands) == ({"unknown-category"}, ())
+    (symptom,) = [one for one in checkup.findings if one.code == "unknown-category"]
+    assert symptom.hint.endswith("calipers maps with --preset picai --normalise odds")
+    options = symptom.hint.rpartition("calipers maps with ")[2].split()
+    assert run(["maps", str(references), str(predictions), *options, "--no-ci", "-q"]) == 0
 
 
 def test_values_of_labels_are_a_warning_with_a_command(tmp_path) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arguments import names_methods
-from calipers.arrays import F64, Column, Flags, host_array
+from calipers.arrays import F64, UNEQUAL, Column, Flags, host_array
 from calipers.errors import InputError, UsageError, several, shown
 
 # Stability is agreement: there is none of one model.
@@ -551,9 +551,8 @@ def entries(values: Any, where: str) -> NDArray[Any]:
         return host_array(values)
     except ValueError as error:
         reason = str(error)
-        # That is how NumPy says it; other reasons are those of the library that made the values.
-        if "inhomogeneous" in reason:
-            raise refuse("an array", "shape-mismatch", where, "rows of different lengths") from None
+        if reason == UNEQUAL:
+            raise refuse("an array", "shape-mismatch", where, reason) from None
         raise refuse("an array of numbers", "type", where, reason) from None
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, host_array
+from calipers.arrays import F64, UNEQUAL, host_array
 from calipers.data.cohort import UNIT, Cohort, FileIntake, Images, Intake
 from calipers.data.masks import Masks, no_masks
 from calipers.data.objects import BOX_FORMATS, Predictions
@@ -483,7 +483,7 @@ def count(value: Any) -> int:
     """Return how many entries a value has: 0 for None, 1 for what has no length."""
     try:
         return 0 if value is None else len(value)
-    except TypeError:
+    except Exception:  # libraries have errors of their own
         return 1
 
 
@@ -496,7 +496,8 @@ def dimensions_of(record: Record) -> int | None:
         return masks.dimensions
     try:
         return 3 if np.ndim(masks[0]) == 3 else 2
-    except (TypeError, ValueError, LookupError):  # no list of arrays: `masks_of` will say where
+    # No list of arrays: `masks_of` will say where. Libraries have errors of their own.
+    except Exception:
         return 2
 
 
@@ -553,11 +554,11 @@ def _stack(value: Any, where: str, dimensions: int) -> NDArray[Any]:
         expected = "masks of shape (n, depth, height, width)"
     try:
         array = host_array(value)
-    except ValueError:
-        message = f"{count(value)} arrays of different shapes"
-        raise InputError(
-            expected, rule="mask-shape", location=where, field="masks", value=message
-        ) from None
+    except ValueError as error:
+        rule, reason = "type", str(error)
+        if reason == UNEQUAL:
+            rule, reason = "mask-shape", f"{count(value)} arrays of different shapes"
+        raise InputError(expected, rule=rule, location=where, field="masks", value=reason) from None
     if array.dtype.kind not in "biuf":
         raise InputError(
             "arrays of 0 and 1", rule="type", location=where, field="masks", value=value

@@ -28,6 +28,7 @@ MOST_TRIED = 12  # pairs on which channels and orders are tried
 MOST_INVERTED = 0.25
 FEWEST_INVERTED = 3  # maps
 OVERSHOOT = 0.2  # by which scores that were resampled may leave 0..1
+LEAST_LOGIT = -88.0  # below it a sigmoid is 0 in 32 bits: values of an image, as of CT
 MOST_CLASSES = 20  # values up to here may be classes; pictures reach further
 
 
@@ -168,6 +169,19 @@ def scale(one: Survey, model: str, options: dict[str, str]) -> Iterator[Symptom]
     is_percent = LEAST_PERCENT < high <= PERCENT
     if low >= -OVERSHOOT and high <= 1 + OVERSHOOT:
         normalise, hint = "clip", "resampling went beyond 0..1: --normalise clip cuts scores there"
+    elif low < LEAST_LOGIT or (whole and low < 0):
+        # The remedy is another folder, not an option.
+        yield Symptom(
+            "score-range",
+            "error",
+            one.source,
+            f"{message}, as in an image",
+            len(outside),
+            n,
+            "give the folder of the maps: these look like the images themselves",
+            few(outside),
+        )
+        return
     elif low < 0:
         normalise, hint = (
             "sigmoid",

@@ -11,7 +11,11 @@ Where a value has several connected components in a volume of the references, it
 gives two objects one number. Where both sides number their objects in the same order, overlaps tell
 little; then values that predictions have and references lack are explained by numbers if every
 volume has the values 1, 2, ... up to its own last one, which a volume without the first class would
-not. `calipers.doctor.volume_folders` calls `numbered_objects`.
+not.
+
+If only one side numbers its objects, its numbers mean nothing to the other, and all values are one
+finding: `unclassed_objects` of predictions, `numbered_references`.
+`calipers.doctor.volume_folders` calls all three.
 """
 
 from __future__ import annotations
@@ -25,14 +29,22 @@ import numpy as np
 from calipers.data.cohort import Cohort
 from calipers.doctor.findings import Symptom, few
 from calipers.doctor.remedies import Inputs
-from calipers.doctor.trial import LEAST_SHARE, RawPredictions, convincing, overlaps, share_met
+from calipers.doctor.trial import (
+    HIT,
+    LEAST_SHARE,
+    RawPredictions,
+    convincing,
+    overlaps,
+    share_met,
+)
 from calipers.errors import CalipersError
 from calipers.io.read import read_all
 from calipers.io.reader import Options
-from calipers.show.words import percent_text
+from calipers.show.words import count_text, percent_text
 
 CLASSES, INSTANCES, NONZERO = "classes", "instances", "nonzero"
 BY_CHANCE = 0.6  # of the references that are met, so many may be of the right class by chance
+FEWEST_MORE = 2  # references that are met only if all values are one finding
 MANY_LENGTHS = 3  # files that count to so many different last values number objects
 
 
@@ -101,29 +113,92 @@ def unclassed_objects(
     as_classes, as_one = (_read(inputs, reading, labels) for labels in (CLASSES, NONZERO))
     if as_classes is None or as_one is None or not as_classes.intake.quarantined:
         return None
-    shares = []
-    for model in as_one.models:
-        sample = RawPredictions.of(as_one.models[model])
-        share_after, share_before = share_met(overlaps(as_one, sample), len(sample)), 0.0
-        if model in as_classes.models:
-            sample = RawPredictions.of(as_classes.models[model])
-            share_before = share_met(overlaps(as_classes, sample), len(sample))
-        if share_after < LEAST_SHARE or share_before > BY_CHANCE * share_after:
-            return None
-        shares.append((share_after, share_before))
-    after_share, before_share = np.mean(shares, axis=0).tolist()
+    shares = _met_as_one(as_classes, as_one, against_one=len(as_classes.classes) == 1)
+    if shares is None:
+        return None
+    after_share, before_share = shares
+    n_classes = len(as_classes.classes)
     return Symptom(
         "label-instances",
         "error",
         ", ".join(fspath(path) for path in inputs.predictions.values()),
         f"values number the objects of a volume up to {max(lengths)}, and the references have "
-        f"{len(as_classes.classes)} classes: {percent_text(after_share)} of the references are "
-        f"matched if all values are one finding, {percent_text(before_share)} as classes",
+        f"{count_text('class', n_classes)}: {percent_text(after_share)} of the "
+        "references are matched if all values are one finding, "
+        f"{percent_text(before_share)} as classes",
         len(values),
         len(values),
         "pass --labels nonzero, or save the class of every object as its value",
         reading={"labels": NONZERO},
     )
+
+
+def numbered_references(
+    inputs: Inputs, reading: Mapping[str, Any], values: Sequence[tuple[int, ...]]
+) -> Symptom | None:
+    """Return the finding that references number their objects, beside predictions of one value.
+
+    ``values`` are those of every file of references.
+    """
+    lengths = _counted_lengths(values)
+    if reading.get("labels", CLASSES) != CLASSES or len(lengths) < 2:
+        return None
+    meanings = (CLASSES, INSTANCES, NONZERO)
+    as_classes, as_instances, as_one = (_read(inputs, reading, labels) for labels in meanings)
+    if as_classes is None or as_instances is None or as_one is None:
+        return None
+    # A value with several components in a volume is a class.
+    if not _same_references(as_classes, as_instances):
+        return None
+    for predictions in as_classes.models.values():
+        if len(np.unique(predictions.label)) > 1:
+            return None
+    shares = _met_as_one(as_classes, as_one, against_one=True)
+    if shares is None:
+        return None
+    after_share, before_share = shares
+    return Symptom(
+        "label-instances",
+        "error",
+        fspath(inputs.references),
+        f"values number the objects of a volume up to {max(lengths)}, and predictions have one "
+        f"value: {percent_text(after_share)} of the references are matched if all values are one "
+        f"finding, {percent_text(before_share)} as classes",
+        len(values),
+        len(values),
+        "pass --labels nonzero",
+        reading={"labels": NONZERO},
+    )
+
+
+def _met_as_one(
+    as_classes: Cohort, as_one: Cohort, *, against_one: bool
+) -> tuple[float, float] | None:
+    """Return the shares of the references that are met if all values are one finding, and if they
+    are classes; None unless the first is clearly larger for every model.
+
+    ``against_one`` says that the side without numbers has one value only. Then every first object
+    has it by chance, and further numbers that meet something are clear enough.
+    """
+    shares = []
+    for model in as_one.models:
+        sample = RawPredictions.of(as_one.models[model])
+        best = overlaps(as_one, sample)
+        n_met, n_met_before = int((best >= HIT).sum()), 0
+        share_after, share_before = share_met(best, len(sample)), 0.0
+        if model in as_classes.models:
+            sample = RawPredictions.of(as_classes.models[model])
+            best = overlaps(as_classes, sample)
+            n_met_before = int((best >= HIT).sum())
+            share_before = share_met(best, len(sample))
+        is_clear = share_after >= LEAST_SHARE and share_before <= BY_CHANCE * share_after
+        if against_one:
+            is_clear |= n_met - n_met_before >= FEWEST_MORE
+        if not is_clear:
+            return None
+        shares.append((share_after, share_before))
+    after_share, before_share = np.mean(shares, axis=0).tolist()
+    return after_share, before_share
 
 
 def _read(inputs: Inputs, reading: Mapping[str, Any], labels: str) -> Cohort | None:

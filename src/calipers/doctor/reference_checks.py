@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from calipers.arrays import Array
 from calipers.data.cohort import ORIGINAL, Cohort
 from calipers.doctor.findings import MOST_EXAMPLES, Symptom, few
 
@@ -66,7 +67,12 @@ def patients_in_names(cohort: Cohort) -> Iterator[Symptom]:
 
 def patient_in_two_splits(cohort: Cohort) -> Iterator[Symptom]:
     """A patient lies in several splits."""
-    groups = {name.lower(): column for name, column in cohort.images.groups.items()}
+    yield from torn_patients(cohort.images.groups, reference_file(cohort))
+
+
+def torn_patients(columns: Mapping[str, Array], file: str) -> Iterator[Symptom]:
+    """Patients in several splits, by the columns of a table of images."""
+    groups = {name.lower(): column for name, column in columns.items()}
     if "patient" not in groups:
         return
     for name in SPLIT_COLUMNS:
@@ -79,7 +85,7 @@ def patient_in_two_splits(cohort: Cohort) -> Iterator[Symptom]:
             yield Symptom(
                 "patient-in-two-splits",
                 "warning",
-                reference_file(cohort),
+                file,
                 f"patients whose images lie in several values of {name!r}: a model may have been "
                 "trained on them",
                 len(torn),

@@ -13,11 +13,11 @@ Without references, a folder of predictions is examined alone, beside its images
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from os import fspath
 from pathlib import Path
 from typing import Any
@@ -33,17 +33,21 @@ from calipers.doctor.map_scores import (
     inverted_maps,
     scale,
 )
-from calipers.doctor.numbered_objects import numbered_objects, unclassed_objects
+from calipers.doctor.numbered_objects import (
+    numbered_objects,
+    numbered_references,
+    unclassed_objects,
+)
 from calipers.doctor.remedies import Inputs
-from calipers.doctor.spelling import same_names
 from calipers.doctor.turned_volumes import turned
+from calipers.doctor.volume_cases import cases, copies, groups_of, misspelt, names, odd_cases
 from calipers.doctor.volume_grids import grids
 from calipers.errors import CalipersError, InputError
 from calipers.io.read import PathName, sniff
 from calipers.io.volumes.dataset_json import label_folders
 from calipers.io.volumes.labels import LabelVolumesReader
 from calipers.io.volumes.open import open_volume
-from calipers.io.volumes.pairing import list_samples, pair, proposed_patterns
+from calipers.io.volumes.pairing import list_samples, pair
 from calipers.io.volumes.volume import DEFAULT, Volume, shape_text
 from calipers.kernels import runs
 from calipers.show.words import digits
@@ -56,6 +60,9 @@ LONG_RUN = 1.5  # mean length of runs of equal whole numbers below which they ar
 MOST_TOUCHING = 0.5  # share of runs that touch the next one, beyond which scores are looked for
 SHORT_RUN, SMALL_STEP = 4.0, 2  # runs of scores that touch are this short, or differ by this little
 MOST_ABOVE = 0.5  # share of voxels above 0 of a detection map
+TOLD = ("missing-cases", "duplicate-images")  # are told of files, and not of their objects again
+# Options by which files are paired and read, whoever asks for them: the user or a finding.
+OF_PAIRS = ("pattern", "reference_pattern", "segment", "place")
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,8 @@ class FileFacts:
     values: tuple[int, ...] = ()  # distinct ones but 0, of whole numbers; the first of them
     broken: int = 0  # NaN or infinite
     plateaus: bool = False  # whether every component above 0 has one value, and most voxels are 0
+    # Of the voxels of labels; empty if they mark nothing, or a box, which may be equal by chance.
+    digest: str = ""
 
 
 @dataclass
@@ -81,6 +90,7 @@ class Survey:
     files: dict[str, FileFacts] = field(default_factory=dict)
     problems: list[tuple[str, InputError]] = field(default_factory=list)
     notes: tuple[str, ...] = ()
+    single: bool = False  # one file, not a folder or a list
 
     @property
     def is_labels(self) -> bool:
@@ -214,34 +224,44 @@ def check_volumes(inputs: Inputs) -> VolumeCheckup:
     models = {}
     for model, path in inputs.predictions.items():
         role = f"predictions of {model}"
-        models[model] = survey(path, role, reading.get("pattern"), inputs)
-    surveys = [labels, *models.values()]
+        own = survey(path, role, reading.get("pattern"), inputs)
+        models[model] = _under_reference_name(own, labels)
     findings: list[Symptom] = []
-    for one in surveys:
+    for one in (labels, *models.values()):
         findings += unreadable(one)
+    options: dict[str, str] = {}
+    naming: list[Symptom] = []
+    for one in models.values():
+        naming += names(labels, one, options)
+    # A pattern may leave out files that are no labels or predictions, such as images.
+    labels = _renamed(labels, options.get("reference_pattern"))
+    for model, one in models.items():
+        models[model] = _renamed(one, options.get("pattern"))
+    surveys = [labels, *models.values()]
+    findings += naming
+    # Which of several files is meant comes before all else.
+    if any(not symptom.reading for symptom in naming):
+        return _checkup(surveys, findings, [])
     first = next(iter(models.values()))
     if labels.is_scores and len(models) == 1 and first.is_labels:
         return _check_swapped(inputs, surveys, [*findings, _swapped(labels)])
-    findings += [*fractional_labels(labels), *background_values(labels)]
-    options: dict[str, str] = {}
-    for one in models.values():
-        findings += names(labels, one, options)
-    paired_labels = _renamed(labels, options.get("reference_pattern"))
+    findings += [*fractional_labels(labels), *background_values(labels), *copies(labels)]
     for model, one in models.items():
-        paired = _renamed(one, options.get("pattern"))
-        renamed = misspelt(paired_labels, paired)
-        findings += renamed or list(cases(paired_labels, paired, options))
-        findings += grids(paired_labels, paired, reading.get("geometry"), options)
+        renamed = misspelt(labels, one)
+        findings += renamed or list(cases(labels, one, options))
+        findings += grids(labels, one, reading.get("geometry"), options)
         if "place" not in options:
-            findings += turned(paired_labels, paired)
+            findings += turned(labels, one)
         if first.is_labels:
             continue
-        findings += channels(paired_labels, paired, options)
-        background = list(background_values(paired))
+        findings += channels(labels, one, options)
+        background = list(background_values(one))
         findings += background or [
-            *scale(paired, model, options),
-            *inverted_maps(paired_labels, paired, model, options),
+            *scale(one, model, options),
+            *inverted_maps(labels, one, model, options),
         ]
+    if not first.is_labels:
+        findings += groups_of(labels, inputs.groups)
     if labels.is_labels and all(one.is_candidates for one in models.values()):
         options["preset"] = OF_CANDIDATES
     # What is wrong with a file itself, no option mends.
@@ -276,6 +296,14 @@ def _with_predicted_labels(inputs: Inputs) -> Inputs:
     return replace(inputs, references=max(folders, key=lambda folder: shared[folder]))
 
 
+def _under_reference_name(one: Survey, labels: Survey) -> Survey:
+    """Return a single file under the name of a single reference, as it is paired."""
+    if not (one.single and labels.single and one.files and labels.files):
+        return one
+    (name,), (facts,) = labels.files, one.files.values()
+    return replace(one, files={name: facts})
+
+
 def _is_part(name: str, names: set[str]) -> bool:
     return name in names or any(name in other for other in names)
 
@@ -295,7 +323,7 @@ def _check_swapped(
 def survey(source: PathName, role: str, pattern: str | None, inputs: Inputs) -> Survey:
     """Open every file of a folder, and look at its values."""
     samples = list_samples(Path(fspath(source)), role, pattern)
-    result = Survey(fspath(source), role, notes=samples.notes)
+    result = Survey(fspath(source), role, notes=samples.notes, single=samples.single)
     for n_done, (name, path) in enumerate(samples.files.items(), start=1):
         try:
             volume = _opened(path, inputs.reading.get("segment"))
@@ -335,7 +363,22 @@ def file_facts(volume: Volume, voxels: Array) -> FileFacts:
     # Labels leave something out: without a background of 0 values are scores.
     labelled = low == 0 and (len(values) <= FEW_VALUES or not _is_smooth(start, length, value))
     distinct = tuple(int(number) for number in values[:MOST_VALUES])
-    return FileFacts(volume, low, high, whole, labelled and not broken, distinct, broken, plateaus)
+    labelled = labelled and not broken
+    digest = ""
+    if labelled and len(values) and not _is_box(voxels != 0):
+        parts = np.concatenate([start, length, value]).astype(np.int64)
+        digest = hashlib.sha256(str(volume.shape).encode() + parts.tobytes()).hexdigest()
+    return FileFacts(volume, low, high, whole, labelled, distinct, broken, plateaus, digest)
+
+
+def _is_box(mask: Array) -> bool:
+    """Return whether the marked voxels fill a box."""
+    volume = 1
+    for axis in range(mask.ndim):
+        others = tuple(k for k in range(mask.ndim) if k != axis)
+        marked = np.flatnonzero(mask.any(axis=others))
+        volume *= int(marked[-1] - marked[0] + 1)
+    return volume == np.count_nonzero(mask)
 
 
 def has_plateaus(voxels: Array) -> bool:
@@ -465,89 +508,6 @@ def _meanings(labels: Survey, one: Survey, options: Mapping[str, str]) -> list[d
     return [{"channel": str(value), "mask_values": str(value)} for value in labels.values]
 
 
-def names(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symptom]:
-    """Names that differ by a prefix or suffix; the patterns are added to ``options``."""
-    unknown = [name for name in one.files if name not in labels.files]
-    if not unknown or not labels.files:
-        return
-    patterns, n_pairs = proposed_patterns(labels.paths, one.paths)
-    if not patterns or n_pairs < max(1, len(one.files) // 2):
-        return
-    if any(options.get(key, pattern) != pattern for key, pattern in patterns.items()):
-        return
-    options.update(patterns)
-    words = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in patterns.items())
-    yield Symptom(
-        "image-names",
-        "error",
-        one.source,
-        f"names differ from those of the references; {n_pairs} pair with patterns",
-        len(unknown),
-        len(one.files),
-        f"pass {words}",
-        few(unknown),
-        reading=patterns,
-    )
-
-
-def misspelt(labels: Survey, one: Survey) -> list[Symptom]:
-    """Return the finding on names that differ in a way that no pattern expresses, such as zeros."""
-    unknown = [name for name in one.files if name not in labels.files]
-    if not unknown or len(unknown) < len(one.files):
-        return []
-    match = same_names(unknown, list(labels.files))
-    if match is None:
-        return []
-    names = list(labels.files)
-    pairs = [f"{name} is {names[k]}" for name, k in match.images.items()]
-    symptom = Symptom(
-        "image-names",
-        "error",
-        one.source,
-        f"names differ from those of the references by {match.words}",
-        len(unknown),
-        len(one.files),
-        "name the files as those of the references",
-        few(pairs),
-    )
-    return [symptom]
-
-
-def cases(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symptom]:
-    """Samples that one side lacks."""
-    missing = [name for name in labels.files if name not in one.files]
-    extra = [name for name in one.files if name not in labels.files]
-    if missing and len(missing) < len(labels.files):
-        # Files that are broken are not missing, and are told elsewhere.
-        missing = [name for name in missing if name not in dict(one.problems)]
-    if missing:
-        is_mended = len(missing) < len(labels.files)
-        if is_mended:
-            options["missing"] = "empty"
-        yield Symptom(
-            "missing-cases",
-            "error",
-            one.source,
-            "references without a prediction",
-            len(missing),
-            len(labels.files),
-            "write a file for every case; else they count as images without any prediction",
-            few(missing),
-            reading={"missing": "empty"} if is_mended else {},
-        )
-    if extra:
-        yield Symptom(
-            "extra-cases",
-            "error",
-            one.source,
-            "predictions without a reference",
-            len(extra),
-            len(one.files),
-            "remove them, or give all references",
-            few(extra),
-        )
-
-
 # Commands
 
 
@@ -563,9 +523,10 @@ def _checkup(
 def _tried_maps(inputs: Inputs, options: Mapping[str, str]) -> str | None:
     """Return the command of maps if every sample can be loaded with these options."""
     choices: dict[str, Any] = {}
-    for name in ("pattern", "reference_pattern", "missing", "channel", "resize", "place"):
-        if name in options:
-            choices[name] = options[name]
+    for name in (*OF_PAIRS, "missing", "channel", "resize"):
+        value = options.get(name, inputs.reading.get(name) if name in OF_PAIRS else None)
+        if value is not None:
+            choices[name] = value
     normalise = {}
     for name, value in options.items():
         if name.startswith("normalise "):
@@ -573,14 +534,17 @@ def _tried_maps(inputs: Inputs, options: Mapping[str, str]) -> str | None:
     labels = options.get("labels", "binary")
     values = [int(options["mask_values"])] if "mask_values" in options else labels
     try:
-        for sample in pair(inputs.references, inputs.predictions, **choices):
+        samples = pair(inputs.references, inputs.predictions, **choices)
+        if inputs.groups is not None:
+            samples = samples.with_groups(inputs.groups)
+        for sample in samples:
             sample.load(label_values=values, normalise=normalise or "none")
     except CalipersError:
         return None
     words = ["calipers", "maps", fspath(inputs.references)]
     words += inputs.arguments(list(inputs.predictions))
     for name, value in choices.items():
-        words += [f"--{name.replace('_', '-')}", value]
+        words += [f"--{name.replace('_', '-')}", str(value)]
     if labels != "binary":
         words += ["--labels", labels]
     if "mask_values" in options:
@@ -607,13 +571,15 @@ def _with_objects(
             reading[name] = options[name]
     if "missing" in options:
         reading["missing_volumes"] = options["missing"]
-    # Of references first, then of predictions.
-    values = []
-    for one in surveys:
-        values.append([facts.values for facts in one.files.values()])
-    numbering = numbered_objects(inputs, reading, list(chain.from_iterable(values)))
+    marked = [facts.values for facts in surveys[0].files.values()]
+    predicted = []
+    for one in surveys[1:]:
+        predicted.extend(facts.values for facts in one.files.values())
+    # Numbers of one side alone mean nothing to the other: read as objects, they would merge.
+    numbering = numbered_references(inputs, reading, marked)
     if numbering is None:
-        predicted = list(chain.from_iterable(values[1:]))
+        numbering = numbered_objects(inputs, reading, [*marked, *predicted])
+    if numbering is None:
         numbering = unclassed_objects(inputs, reading, predicted)
     if numbering is not None:
         findings, reading = [*findings, numbering], {**reading, **numbering.reading}
@@ -622,14 +588,24 @@ def _with_objects(
     except InputError as error:
         return _checkup(surveys, [*findings, refusal(error, fspath(inputs.references))], [])
     # Cases that have no file are told above; an empty file is a statement.
-    of_objects = [symptom for symptom in result.findings if symptom.code != "missing-cases"]
+    of_objects = [symptom for symptom in result.findings if symptom.code not in TOLD]
     commands = result.commands
     # Many objects with other values are not to be set aside: the values mean something else.
     unknown = [symptom for symptom in of_objects if symptom.code == "unknown-category"]
     if any(symptom.count > MOST_UNKNOWN * symptom.total for symptom in unknown):
         commands = ()
+        if len(surveys[0].values) == 1:
+            of_objects = [_with_score_hint(symptom) for symptom in of_objects]
     whole = _checkup(surveys, [*findings, *of_objects], commands)
     return replace(whole, refused=whole.refused or result.refused)
+
+
+def _with_score_hint(symptom: Symptom) -> Symptom:
+    """Return the finding on values of no class with what whole scores of candidates need."""
+    if symptom.code != "unknown-category":
+        return symptom
+    hint = "if they are scores of candidates, calipers maps with --preset picai --normalise odds"
+    return replace(symptom, hint="; ".join(filter(None, [symptom.hint, hint])))
 
 
 def _check_alone(inputs: Inputs) -> VolumeCheckup:
@@ -657,31 +633,3 @@ def survey_headers(source: PathName) -> Survey:
         volume = open_volume(path, role="image")
         result.files[name] = FileFacts(volume, 0.0, 0.0, True, False)
     return result
-
-
-def odd_cases(one: Survey) -> Iterator[Symptom]:
-    """Files that differ from nearly all others: number of axes, orientation."""
-    kinds: dict[str, Callable[[Volume], str]] = {
-        "axes": lambda volume: f"{volume.dimensions} axes",
-        "orientation": lambda volume: volume.codes or "unknown",
-    }
-    for kind, text_of in kinds.items():
-        texts = {name: text_of(facts.volume) for name, facts in one.files.items()}
-        counts = Counter(texts.values())
-        if len(counts) < 2:
-            continue
-        usual, n = counts.most_common(1)[0]
-        odd = [name for name, text in texts.items() if text != usual]
-        # Scanners differ in orientation; one file in ten that does is rather a mistake.
-        if kind == "orientation" and len(odd) > 0.1 * len(texts):
-            continue
-        yield Symptom(
-            f"odd-{kind}",
-            "error" if kind == "axes" else "warning",
-            one.source,
-            f"files differ from the {n} others, which have {usual}",
-            len(odd),
-            len(texts),
-            "save all files in the same way",
-            few([f"{name}: {texts[name]}" for name in odd]),
-        )

@@ -24,7 +24,7 @@ import numpy as np
 from calipers.arrays import Array
 from calipers.doctor.findings import Symptom, few
 from calipers.doctor.map_scores import channel_count
-from calipers.doctor.turned_volumes import CLEAR, UNMET, voxel_dice
+from calipers.doctor.turned_volumes import CLEAR, UNMET, best_shift, voxel_dice
 from calipers.errors import InputError
 from calipers.io.read import PathName
 from calipers.io.volumes.open import open_volume
@@ -41,7 +41,6 @@ MOST_TRIED = 12  # pairs on which placing is tried
 FEWEST_MET = 0.5  # share of them that have to meet
 # Gain of Dice by a shift that speaks against an affine; smaller shifts are those of the model.
 BETTER_SHIFTED, LEAST_SHIFT = 0.25, 3
-COARSE = 64  # voxels along an axis to which masks are thinned out before they are shifted
 
 
 def grids(
@@ -151,7 +150,7 @@ def _tried_places(labels: Survey, one: Survey, names: Sequence[str]) -> _Trial:
         is_same_shape = volume.shape == grid.shape
         before.append(voxel_dice(target, mask) if is_same_shape else 0.0)
         after.append(voxel_dice(target, there))
-        shifted.append(_best_shifted_dice(target, there))
+        shifted.append(_gain_by_shift(target, there))
     if not after:
         return _Trial()
     before_dice, after_dice = np.array(before), np.array(after)
@@ -191,22 +190,10 @@ def _same_steps(volume: Volume, grid: Volume) -> bool:
     return bool(np.allclose(sorted(steps), sorted(other), rtol=1e-3))
 
 
-def _best_shifted_dice(target: Array, mask: Array) -> float:
+def _gain_by_shift(target: Array, mask: Array) -> float:
     """Return by how much the Dice of two masks grows at most if one is shifted by some voxels."""
-    # Thinned out: a shift that matters is seen on a coarse grid, too, and whole volumes cost much.
-    thin = tuple(slice(None, None, -(-n // COARSE)) for n in target.shape)
-    first, second = target[thin].astype(float), mask[thin].astype(float)
-    total = first.sum() + second.sum()
-    if not first.any() or not second.any():
-        return 0.0
-    shape = tuple(2 * n for n in first.shape)
-    axes = tuple(range(len(shape)))
-    product = np.fft.rfftn(first, shape, axes) * np.fft.rfftn(second, shape, axes).conj()
-    common = np.fft.irfftn(product, shape, axes)
-    step = np.array(np.unravel_index(int(common.argmax()), shape))
-    step = np.minimum(step, np.array(shape) - step) * [k.step for k in thin]
-    gain = float(2 * (common.max() - common.flat[0]) / total)
-    return gain if step.max() >= LEAST_SHIFT else 0.0
+    shift, gain, _ = best_shift(target, mask)
+    return gain if np.abs(shift).max() >= LEAST_SHIFT else 0.0
 
 
 def _holds(volume: Volume, reference: Volume) -> bool:

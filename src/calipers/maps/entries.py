@@ -359,9 +359,10 @@ def _spacing(spacing: Any, dimensions: int, where: str) -> tuple[float, ...] | N
 def _array(values: Any, where: str) -> NDArray[Any]:
     try:
         array = host_array(values)
-    except ValueError:  # rows of different lengths
+    except ValueError as error:
+        value = f"{type(values).__name__}: {error}"
         raise InputError(
-            "an array with 2 or 3 axes", rule="type", location=where, value=type(values).__name__
+            "an array with 2 or 3 axes", rule="type", location=where, value=value
         ) from None
     if array.ndim not in (2, 3) or not array.size:
         raise InputError(

@@ -513,10 +513,8 @@ def array_of(values: Any, name: str) -> NDArray[Any]:
         )
     try:
         return host_array(values)
-    except ValueError:
-        raise InputError(
-            "one value per image", rule="type", field=name, value="rows of different lengths"
-        ) from None
+    except ValueError as error:
+        raise InputError("one value per image", rule="type", field=name, value=str(error)) from None
 
 
 def _parquet(columns: Mapping[str, list[Any]]) -> bytes:

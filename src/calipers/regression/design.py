@@ -262,7 +262,8 @@ class Frame:
         _, problems = numbers(self.table, name)
         if problems and len(problems) < int((~empty(cells)).sum()):
             row, problem = next(iter(problems.items()))
-            hint = problem.hint or "if these are categories, declare them as levels"
+            usual = f"if these are categories, declare them as levels: C({name}) in the formula"
+            hint = problem.hint or usual
             expected = "a number, as in other rows"
             raise self.table.problem(row, name, "type", expected, cells[row], hint).as_error(
                 self.table.file

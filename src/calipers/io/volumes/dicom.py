@@ -557,9 +557,9 @@ def open_segments(request: Request) -> Volume:
     Notes
     -----
     Without ``segment`` each voxel holds the number of its segment; overlapping and fractional
-    segments are errors then. With ``segment`` a voxel is 1 inside and 0 outside, or the fraction.
-    Segmentations often leave out empty slices: the volume then begins with the first stored slice
-    and ends with the last.
+    segments are errors then, unless there is only one. With ``segment`` a voxel is 1 inside and 0
+    outside, or the fraction. Segmentations often leave out empty slices: the volume then begins
+    with the first stored slice and ends with the last.
     """
     with silent_logs("highdicom"):
         image = _segmentation(request.path)
@@ -570,6 +570,9 @@ def open_segments(request: Request) -> Volume:
                 expected, rule="volume-member", file=request.file, value=request.segment
             )
         fractional = str(image.segmentation_type.value) == "FRACTIONAL"
+        if fractional and len(numbers) == 1:
+            # There is nothing to choose.
+            request = replace(request, segment=numbers[0])
         if fractional and request.segment is None:
             hint = f"say which segment: {numbers[:20]}"
             raise InputError(

@@ -8,8 +8,8 @@ or one file; the readers of bags call it too.
 
 Names must agree exactly, in composed Unicode (NFC): a name is the path below the folder without the
 extension of a volume, or the part of it that a pattern with ``{name}`` cuts out. If names do not
-agree, nothing is guessed: the error quotes a few of them, and `proposal` adds the patterns that
-would pair most.
+agree, nothing is guessed: the error quotes a few of them, and `calipers.io.name_patterns` adds the
+patterns that would pair most.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
@@ -26,6 +26,7 @@ from typing import Any
 from calipers.arguments import names_arguments
 from calipers.errors import InputError, UsageError, did_you_mean, raise_problems
 from calipers.io.archives import is_archive, list_archive
+from calipers.io.name_patterns import SLOT, proposal
 from calipers.io.source import PICKLES, InputFile, list_files, open_source, require_file
 from calipers.io.tables.delimited import decode
 from calipers.io.tables.table import open_table, texts
@@ -44,13 +45,10 @@ from calipers.io.volumes.volume import DEFAULT, Limits, Volume
 
 # A csv or tsv is a list of paths here, never a volume.
 LISTS = (".txt", ".lst", ".csv", ".tsv")
-SLOT = "{name}"
 # How nnU-Net names the channels of an image, and the archive of its softmax.
 OF_NNUNET = ("plans.json", "dataset.json", ".pkl")  # files beside its predictions
 CHANNEL, FIRST_CHANNEL, ARCHIVE = re.compile(r"_\d{4}$"), "_0000", ".npz"
 Matcher = Callable[[str], str | None]
-
-BOUNDARY = re.compile(r"[_\-. /]")
 
 PathName = str | PathLike[str]
 Patterns = str | Mapping[str, str] | None
@@ -696,104 +694,3 @@ def _table_rows(opened: InputFile, columns: tuple[str, ...]) -> tuple[list[str],
         references = [Path(row).name for row in texts(table, lower["reference"])]
         return rows, [stem_of(name) or name for name in references]
     return rows, None
-
-
-def proposal(references: Mapping[str, str], predictions: Mapping[str, str]) -> str:
-    """Return a hint for names (name -> path) that do not pair; empty if there is none."""
-    patterns, most_equal = proposed_patterns(references, predictions)
-    if patterns:
-        options = [f'{option}="{pattern}"' for option, pattern in patterns.items()]
-        return f"{most_equal} names would pair with {' and '.join(options)}"
-    reference_names = {_folded(name) for name in references}
-    equal = len(reference_names & {_folded(name) for name in predictions})
-    if equal > most_equal:
-        return f"{equal} names would pair without regard to case: rename them"
-    return ""
-
-
-def proposed_patterns(
-    references: Mapping[str, str], predictions: Mapping[str, str]
-) -> tuple[dict[str, str], int]:
-    """Return the patterns by which most names pair, as keywords of `pair`, and how many then do.
-
-    Prefixes and suffixes that all names of a side share are removed at their boundaries (``_ - .
-    /`` and space), on both sides; the shortest such pieces that make most names equal are proposed.
-    """
-    most_equal = len(set(references) & set(predictions))
-    reference_pieces, prediction_pieces = ("", ""), ("", "")
-    # Short pieces come first and only a strict gain replaces them, so the simplest pattern wins.
-    for ours in _affixes(references):
-        reference_names = {_without(name, ours) for name in references}
-        for theirs in _affixes(predictions):
-            prediction_names = {_without(name, theirs) for name in predictions}
-            equal = len(reference_names & prediction_names)
-            if equal > most_equal:
-                most_equal = equal
-                reference_pieces, prediction_pieces = ours, theirs
-    patterns = {}
-    for option, pieces, paths in (
-        ("reference_pattern", reference_pieces, references),
-        ("pattern", prediction_pieces, predictions),
-    ):
-        if any(pieces):
-            patterns[option] = f"{pieces[0]}{{name}}{pieces[1]}{_extension(paths)}"
-    return patterns, most_equal
-
-
-def _folded(name: str) -> str:
-    return unicodedata.normalize("NFC", name).casefold()
-
-
-def _without(name: str, pieces: tuple[str, str]) -> str:
-    start, end = pieces
-    return name[len(start) : len(name) - len(end)]
-
-
-def _affixes(names: Collection[str]) -> list[tuple[str, str]]:
-    """Return the (prefix, suffix) pairs that all names share, short ones first.
-
-    Pieces end at boundaries; of a single name, all pieces at its boundaries are returned.
-    """
-    shortest = min(map(len, names))
-    before = _common_start(list(names))
-    behind = _common_start([name[::-1] for name in names])[::-1]
-    # Six pieces a side bound the search to 36 pairs of pieces per side, whatever the names look
-    # like.
-    starts, ends = [""], [""]
-    for match in BOUNDARY.finditer(before):
-        starts.append(before[: match.end()])
-    for match in reversed(list(BOUNDARY.finditer(behind))):
-        ends.append(behind[match.start() :])
-    pairs = []
-    for start in starts[:6]:
-        for end in ends[:6]:
-            # Something must be left of every name, or samples could not be told apart.
-            if len(start) + len(end) < shortest:
-                pairs.append((start, end))
-    return sorted(pairs, key=_length_of_both)
-
-
-def _length_of_both(pieces: tuple[str, str]) -> int:
-    return len(pieces[0]) + len(pieces[1])
-
-
-def _common_start(names: list[str]) -> str:
-    """Return the letters with which all names begin."""
-    # What the first and the last name in alphabetical order share, all names share.
-    first, last = min(names), max(names)
-    length = 0
-    for a, b in zip(first, last):
-        if a != b:
-            break
-        length += 1
-    return first[:length]
-
-
-def _extension(paths: Mapping[str, str]) -> str:
-    """Return the extension that all files share; empty if they differ."""
-    extensions = {_extension_of(path.lower()) for path in paths.values()}
-    return extensions.pop() if len(extensions) == 1 else ""
-
-
-def _extension_of(path: str) -> str:
-    return next((extension for extension in extensions() if path.endswith(extension)), "")

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The patterns by which the names of two folders pair, where the names themselves do not.
+
+`proposed_patterns` takes the names of references and predictions and returns the patterns that pair
+most, as keywords of `calipers.io.volumes.pairing.pair`; `proposal` says them in an error, the
+doctor in a finding. Two layouts are known: names that differ by a prefix or suffix that all of a
+side share, and a folder of each case, in which files are called alike (``case1/prob.nii.gz``) or
+after the case (``case1/case1_seg.nii.gz``, as MONAI saves them). Where several files of each case
+would do, all are named and none is proposed: only the user knows which is meant.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from calipers.io.volumes.open import extensions
+
+SLOT = "{name}"
+BOUNDARY = re.compile(r"[_\-. /]")
+FEWEST_CASES = 2  # folders that have a file of one kind
+MOST_KINDS = 12  # kinds of files in the folders of cases
+
+
+class Proposal(NamedTuple):
+    """The patterns by which most names pair, as keywords of `pair`, and how many then do."""
+
+    patterns: dict[str, str]
+    n_pairs: int
+    # Several patterns of a keyword that would pair as many: none is proposed.
+    choices: dict[str, list[str]]
+
+
+class _NamesByPattern(NamedTuple):
+    """The names of the files of one side that fit a pattern without extension."""
+
+    pattern: str
+    names: frozenset[str]
+    is_kind: bool  # whether it is one kind of file in the folders of cases
+
+
+def proposal(references: Mapping[str, str], predictions: Mapping[str, str]) -> str:
+    """Return a hint for names (name -> path) that do not pair; empty if there is none."""
+    patterns, most_equal, choices = proposed_patterns(references, predictions)
+    if choices:
+        return f"several files of each case: {said_choices(choices)}"
+    if patterns:
+        options = [f'{option}="{pattern}"' for option, pattern in patterns.items()]
+        return f"{most_equal} names would pair with {' and '.join(options)}"
+    reference_names = {_folded(name) for name in references}
+    equal = len(reference_names & {_folded(name) for name in predictions})
+    if equal > most_equal:
+        return f"{equal} names would pair without regard to case: rename them"
+    return ""
+
+
+def proposed_patterns(references: Mapping[str, str], predictions: Mapping[str, str]) -> Proposal:
+    """Return the patterns that pair most of the names (name -> path) of two folders.
+
+    Prefixes and suffixes that all names of a side share are removed at their boundaries (``_ - .
+    /`` and space), on both sides; the shortest such pieces that make most names equal are proposed.
+    Folders of cases are looked at for what these do not pair.
+    """
+    most_equal = len(set(references) & set(predictions))
+    best: tuple[_NamesByPattern, _NamesByPattern] | None = None
+    ours, theirs = _by_pattern(references), _by_pattern(predictions)
+    # Short pieces come first and only a strict gain replaces them, so the simplest pattern wins.
+    for mine in ours:
+        for other in theirs:
+            equal = len(mine.names & other.names)
+            if equal > most_equal:
+                most_equal, best = equal, (mine, other)
+    patterns: dict[str, str] = {}
+    choices: dict[str, list[str]] = {}
+    if best is None:
+        return Proposal(patterns, most_equal, choices)
+    mine, other = best
+    sides = (
+        ("reference_pattern", mine, [one for one in ours if one.is_kind], other, references),
+        ("pattern", other, [one for one in theirs if one.is_kind], mine, predictions),
+    )
+    for option, own, kinds, partner, paths in sides:
+        extension = _extension(paths)
+        equals = [one for one in kinds if len(one.names & partner.names) == most_equal]
+        if own.is_kind and len(equals) > 1:
+            choices[option] = [one.pattern + extension for one in equals]
+        elif own.pattern != SLOT:
+            patterns[option] = own.pattern + extension
+    return Proposal({} if choices else patterns, most_equal, choices)
+
+
+def _by_pattern(names: Collection[str]) -> list[_NamesByPattern]:
+    """Return the names of one side under every pattern that is tried, simple ones first."""
+    result = []
+    for start, end in _affixes(names):
+        shortened = frozenset(_without(name, (start, end)) for name in names)
+        result.append(_NamesByPattern(f"{start}{SLOT}{end}", shortened, False))
+    kinds: dict[str, set[str]] = {}
+    for name in names:
+        parts = name.split("/")
+        for part in dict.fromkeys(parts[:-1]):
+            kinds.setdefault(name.replace(part, SLOT), set()).add(part)
+    frequent = [item for item in kinds.items() if len(item[1]) >= FEWEST_CASES]
+    frequent.sort(key=_most_cases_first)
+    for pattern, cases in frequent[:MOST_KINDS]:
+        result.append(_NamesByPattern(pattern, frozenset(cases), True))
+    return result
+
+
+def _most_cases_first(item: tuple[str, set[str]]) -> tuple[int, str]:
+    return -len(item[1]), item[0]
+
+
+def said_choices(choices: Mapping[str, list[str]]) -> str:
+    """Return the options of which one is to be passed."""
+    parts = []
+    for key, patterns in choices.items():
+        option = f"--{key.replace('_', '-')}"
+        parts.append(f"pass {option} {' or '.join(repr(pattern) for pattern in patterns)}")
+    return ", and ".join(parts)
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def _without(name: str, pieces: tuple[str, str]) -> str:
+    start, end = pieces
+    return name[len(start) : len(name) - len(end)]
+
+
+def _affixes(names: Collection[str]) -> list[tuple[str, str]]:
+    """Return the (prefix, suffix) pairs that all names share, short ones first.
+
+    Pieces end at boundaries; of a single name, all pieces at its boundaries are returned.
+    """
+    shortest = min(map(len, names))
+    before = _common_start(list(names))
+    behind = _common_start([name[::-1] for name in names])[::-1]
+    # Six pieces a side bound the search to 36 pairs of pieces per side, whatever the names look
+    # like.
+    starts, ends = [""], [""]
+    for match in BOUNDARY.finditer(before):
+        starts.append(before[: match.end()])
+    for match in reversed(list(BOUNDARY.finditer(behind))):
+        ends.append(behind[match.start() :])
+    pairs = []
+    for start in starts[:6]:
+        for end in ends[:6]:
+            # Something must be left of every name, or samples could not be told apart.
+            if len(start) + len(end) < shortest:
+                pairs.append((start, end))
+    return sorted(pairs, key=_length_of_both)
+
+
+def _length_of_both(pieces: tuple[str, str]) -> int:
+    return len(pieces[0]) + len(pieces[1])
+
+
+def _common_start(names: list[str]) -> str:
+    """Return the letters with which all names begin."""
+    # What the first and the last name in alphabetical order share, all names share.
+    first, last = min(names), max(names)
+    length = 0
+    for a, b in zip(first, last):
+        if a != b:
+            break
+        length += 1
+    return first[:length]
+
+
+def _extension(paths: Mapping[str, str]) -> str:
+    """Return the extension that all files share; empty if they differ."""
+    extensions = {_extension_of(path.lower()) for path in paths.values()}
+    return extensions.pop() if len(extensions) == 1 else ""
+
+
+def _extension_of(path: str) -> str:
+    return next((extension for extension in extensions() if path.endswith(extension)), "")
