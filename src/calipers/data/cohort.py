@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from calipers.arguments import names_fields, names_methods
 from calipers.arrays import F64, I64, Column, joined
+from calipers.data.group_columns import group_column, is_group_column, joined_group_columns
 from calipers.data.masks import check_array
 from calipers.data.objects import (
     Objects,
@@ -172,7 +173,9 @@ class Cohort:
                     f"group {name!r} has {len(column)} entries, "
                     f"the cohort has {self.n_images} images"
                 )
-        columns = {name: np.asarray(column) for name, column in groups.items()}
+        columns = {}
+        for name, column in groups.items():
+            columns[name] = group_column(column, "groups", name)
         return replace(self, images=replace(self.images, groups={**self.images.groups, **columns}))
 
     @classmethod
@@ -269,14 +272,20 @@ class Images:
         n = len(self.ids)
         for name in ("size", "spacing"):
             check_array("images", name, getattr(self, name), np.float64, (n, None))
+        # Lists and arrays of objects hold anything. Parts of a cohort are made of its own columns.
+        if not all(is_group_column(column) for column in self.groups.values()):
+            columns = {}
+            for name, column in self.groups.items():
+                columns[name] = group_column(column, "images", name)
+            object.__setattr__(self, "groups", columns)
         for name, column in self.groups.items():
-            if len(column) != n:
+            if np.ndim(column) != 1 or len(column) != n:
                 raise InputError(
                     f"{n} entries, one per image",
                     rule="length",
                     location="images",
                     field=name,
-                    value=len(column),
+                    value=np.shape(column),
                 )
 
     def __len__(self) -> int:
@@ -470,7 +479,8 @@ def _concat_images(parts: Sequence[Images]) -> Images:
     groups = {}
     for name in parts[0].groups:
         if all(name in part.groups for part in parts):
-            groups[name] = np.concatenate([part.groups[name] for part in parts])
+            columns = [part.groups[name] for part in parts]
+            groups[name] = joined_group_columns(columns, name)
     return Images(
         ids=tuple(ids),
         size=joined(parts, "size"),
