@@ -60,10 +60,18 @@ class Cohort:
     maps: Mapping[str, Maps] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _check_classes(self.classes)
+        for name in ("size", "spacing"):
+            shape = (self.n_images, self.dimensions)
+            check_array("images", name, getattr(self.images, name), np.float64, shape)
         _check_table(self, "references", self.references)
         for name, predictions in self.models.items():
+            if not isinstance(predictions, Predictions):
+                raise UsageError(f"the model {name!r} has predictions, not {shown(predictions)}")
             _check_table(self, f"predictions of {name!r}", predictions)
         for name, evidence in self.maps.items():
+            if not hasattr(evidence, "histograms"):  # `Maps`, which boxes do not load
+                raise UsageError(f"the model {name!r} has evidence of maps, not {shown(evidence)}")
             if evidence.n_images != self.n_images:
                 raise InputError(
                     f"maps of {self.n_images} images",
@@ -423,6 +431,16 @@ class Quarantined:
     location: str
     rule: str
     record: str  # the original text, at most 2 kB
+
+
+def _check_classes(classes: Any) -> None:
+    """Raise unless the classes are different texts."""
+    if not isinstance(classes, tuple) or not all(isinstance(name, str) for name in classes):
+        raise UsageError(f"classes are a tuple of names, not {shown(classes)}")
+    if len(set(classes)) < len(classes):
+        # Found only when needed: this is asked for every block of images.
+        repeated = Counter(classes).most_common(1)[0][0]
+        raise UsageError(f"two classes are called {repeated!r}")
 
 
 def _check_table(cohort: Cohort, where: str, objects: Objects) -> None:
