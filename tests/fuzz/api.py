@@ -34,15 +34,6 @@ from map_cases import random_samples
 from random_cohorts import random_cohort
 
 DEPTH = 3  # returned by what was returned
-
-
-class Mute:
-    """An object that cannot describe itself."""
-
-    def __repr__(self) -> str:
-        raise RuntimeError
-
-
 # What results hold to compute with; nobody else calls it, and the code trusts it.
 INNER = tuple(f"calipers.{name}." for name in ("kernels", "matching", "metrics", "statistics"))
 # Methods by which Calipers makes results of its own arrays.
@@ -53,7 +44,7 @@ ODD: tuple[Any, ...] = (
     "\ud800", "../..", "ä\u202e\x1b[0m", [], (), {}, set(), [None], [[1, 2], [3]], [1.5, "a"],
     ["a", "a"], [True, False], {"a": None}, {1: 2}, {"a": {"b": []}}, object(), int, len, print,
     np, Ellipsis, slice(3), slice("a"), slice(None, None, 0), range(3), memoryview(b"ab"),
-    iter("ab"), deque([1]), 10**5000, Mute(),
+    iter("ab"), deque([1]), 10**5000,
     decimal.Decimal(1), fractions.Fraction(1, 2), datetime.date(2020, 1, 1),
     PurePosixPath("a"), Path("no such file"),
     np.float64(2), np.int8(-3), np.bool_(True), np.timedelta64(1), np.datetime64("2020"),
