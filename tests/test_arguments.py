@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import inspect
 import random
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +25,20 @@ ODD: list[Any] = [
     np.zeros((2, 2, 2, 2)), np.array([None, "a"], object), np.array(1 + 2j), [[1, 2], [3]],
     range(3), int, "\0", "a" * 5000, "",
 ]  # fmt: skip
+
+
+class PathOfBytes:
+    """A path to Python, but none that Calipers takes."""
+
+    def __fspath__(self) -> bytes:
+        return b"r.csv"
+
+
+class Nameless:
+    """An object that cannot describe itself."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError
 
 
 def public_functions() -> list[str]:
@@ -96,6 +112,8 @@ def test_the_argument_is_named_with_what_it_takes():
         cal.Cohort(3, (), None, {}, None)
     with pytest.raises(UsageError, match="path is the path of a file, not 0"):
         cal.sniff(0)
+    with pytest.raises(UsageError, match=r"images is a path or .*, not <.*PathOfBytes"):
+        cal.read_maps(".", ".", images=PathOfBytes())
     with pytest.raises(UsageError, match="unexpected keyword argument 'colour'"):
         cal.demo_cohort(colour=1)
     with pytest.raises(UsageError, match="a seed is a whole number"):
@@ -135,6 +153,10 @@ def test_faults_of_our_own_and_of_callbacks_stay_as_they_are():
         (len, Callable[..., Any], True),
         (3, Callable[..., Any], False),
         (object(), Any, True),
+        (deque(["a"]), Sequence[str], True),
+        (deque(["a", 1]), Sequence[str], False),
+        (Path("a"), Path | str, True),
+        (PathOfBytes(), str | PathLike[str], False),
     ],
 )
 def test_values_fit_their_annotations(value, hint, answer):
@@ -162,6 +184,21 @@ def test_numbers_that_no_float_holds_and_durations_are_refused() -> None:
         cal.average_precision(cohort, 10**400, model="mislabels")
     with pytest.raises(cal.UsageError, match="seed is a whole number"):
         cal.demo_cohort(seed=np.timedelta64(1))
+
+
+def test_values_that_cannot_be_written_do_not_break_the_message() -> None:
+    cohort = cal.demo_cohort()
+    with pytest.raises(UsageError, match="cohort is a Cohort, not <Nameless>"):
+        cal.fuse(Nameless())
+    with pytest.raises(UsageError, match="not <int>"):
+        cal.sniff(10**5000)
+    # Where the function itself would write the number.
+    with pytest.raises(UsageError, match="a number is too large"):
+        cal.demo_cohort(seed=10**5000)
+    with pytest.raises(UsageError, match="a number is too large"):
+        cohort.references.span(0, 10**5000)
+    with pytest.raises(cal.InputError, match=r"known: \('a', 1\), x"):
+        cal.mixed_model({("a", 1): [2], "x": [1]}, "zzz ~ x", ["x"])
 
 
 def test_plain_arguments_are_refused_before_the_call() -> None:
@@ -216,7 +253,8 @@ def test_constructors_refuse_objects_of_other_classes() -> None:
 
 def test_rows_of_a_table_are_whole_numbers_of_rows() -> None:
     table = cal.demo_cohort().predictions("mislabels")
-    for rows in (np.zeros(2), np.array([10**6]), np.array([2**63], np.uint64)):
+    slices = slice("a"), slice(None, None, 0)
+    for rows in (np.zeros(2), np.array([10**6]), np.array([2**63], np.uint64), *slices):
         with pytest.raises(UsageError, match="rows is a"):
             table.rows(rows, table.offsets)
 

@@ -12,7 +12,7 @@ ROWS = {
     *(f"A{k}" for k in range(1, 29)),
     *(f"B{k}" for k in range(1, 7)),
     *(f"C{k}" for k in range(1, 12)),
-    *(f"D{k}" for k in range(1, 4)),
+    *(f"D{k}" for k in range(1, 5)),
     *(f"E{k}" for k in range(1, 6)),
     "F",
 }

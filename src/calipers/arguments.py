@@ -23,7 +23,8 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from os import PathLike
+from itertools import islice
+from os import PathLike, fspath
 from pathlib import PurePath
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
@@ -82,7 +83,7 @@ def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
             raise
         except BLAMED as error:
             problem = wrong_argument(function, args, options)
-            if problem is None and isinstance(error, OverflowError):
+            if problem is None and _is_too_large(error):
                 problem = "a number is too large"
             if problem is None and isinstance(error, TypeError):
                 problem = _unknown_option(error, options)
@@ -121,12 +122,20 @@ def names_fields(kind: type[T]) -> type[T]:
             raise
         except BLAMED as error:
             problem = wrong_argument(constructor, (self, *args), options)
+            if problem is None and _is_too_large(error):
+                problem = "a number is too large"
             if problem is None:
                 raise
             raise UsageError(f"{kind.__name__}: {problem}") from error
 
     type.__setattr__(kind, "__init__", construct)
     return kind
+
+
+def _is_too_large(error: Exception) -> bool:
+    """Return whether an exception says that a number is too large for what is done with it."""
+    # Python writes no numbers of more than 4,300 digits, not even into a message.
+    return isinstance(error, OverflowError) or "integer string conversion" in str(error)
 
 
 def _unknown_option(error: TypeError, options: Mapping[str, Any]) -> str | None:
@@ -331,6 +340,9 @@ def _is_instance(value: Any, kind: type) -> bool:
         # A bool is an int to Python, a duration one to NumPy, and an int may stand for a float.
         kinds = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
         return isinstance(value, kinds) and not isinstance(value, bool | np.timedelta64)
+    if kind is PathLike or issubclass(kind, PurePath):
+        # Paths of bytes are paths to Python, but not here.
+        return isinstance(value, kind) and isinstance(fspath(value), str)
     try:
         return isinstance(value, kind)
     except TypeError:  # a protocol that cannot be asked
@@ -355,7 +367,8 @@ def _entries_fit(value: Any, origin: type, parts: tuple[Any, ...]) -> bool:
         return False
     if origin is tuple and parts[-1] is not Ellipsis:
         return len(value) == len(parts) and all(map(fits, value, parts))
-    return all(fits(entry, parts[0]) for entry in value[:MOST_ENTRIES])
+    # Not a slice: some sequences, such as a deque, have none.
+    return all(fits(entry, parts[0]) for entry in islice(value, MOST_ENTRIES))
 
 
 def _kind_of_numbers(parts: tuple[Any, ...]) -> str | None:

@@ -229,7 +229,7 @@ def spelled(name: Any, names: Iterable[str]) -> Any:
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """Return a hint that names the nearest candidate, or all of them."""
     # A hint never names what was refused, not even where it is known in another sense.
-    names = [candidate for candidate in candidates if candidate != name]
+    names = [str(candidate) for candidate in candidates if candidate != name]
     # 0.6: two letters of five may be wrong; more is guessing.
     near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
     if near:
@@ -327,6 +327,9 @@ def path(name: str, value: Any) -> str:
 
 def shown(value: Any) -> str:
     """Return a value as a message shows it: short, in one line, without half characters."""
-    text = repr(value).encode("utf-8", "backslashreplace").decode("utf-8")
-    text = " ".join(text.split())
+    try:
+        text = repr(value)
+    except Exception:  # a number of 5,000 digits, or an object that cannot describe itself
+        text = f"<{type(value).__name__}>"
+    text = " ".join(text.encode("utf-8", "backslashreplace").decode("utf-8").split())
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -153,6 +153,23 @@ def test_a_file_that_went_away_is_no_bug(calipers, files, monkeypatch):
     assert "gone.csv: No such file or directory [not-readable]" in said.err
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ImportError("libarrow.so: failed to map segment from shared object"),
+    ],
+    ids=repr,
+)
+def test_too_little_memory_is_no_bug(calipers, files, monkeypatch, error):
+    monkeypatch.setattr("calipers.io.read.read", fails(error))
+    said = calipers("evaluate", files.references, files.ours)
+    assert (said.code, said.out) == (2, "")
+    assert "not enough memory for these inputs [memory]" in said.err
+    assert "hint: give fewer images" in said.err
+
+
 def test_an_input_that_cannot_be_followed_is_told_by_its_reader(calipers, files, tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     for name in ("\0", tmp_path / "loop"):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
+import calipers as cal
 from calipers.data.cohort import Cohort
 from calipers.data.objects import empty_predictions
 from calipers.errors import UsageError
@@ -181,3 +182,28 @@ def test_methods_of_tables_name_what_is_wrong_with_a_choice() -> None:
     for words, call in calls.items():
         with pytest.raises(UsageError, match=words):
             call()
+
+
+def test_a_cohort_is_made_of_parts_that_fit_each_other() -> None:
+    cohort = random_cohort(6, 2, seed=1)
+    images, table = cohort.images, cohort.predictions("model-1")
+    flat = np.full((6, 3), np.nan)
+    for change, message in (
+        ({"classes": ["a", "b"]}, "classes are a tuple of names"),
+        ({"classes": ("a", 1)}, "classes are a tuple of names"),
+        ({"classes": ("a", "a")}, "two classes are called 'a'"),
+        ({"models": {"m": cohort.references}}, "the model 'm' has predictions"),
+        ({"maps": {"m": table}}, "the model 'm' has evidence of maps"),
+        ({"images": replace(images, size=flat)}, r"images \(size\): expected the shape \(6, 2\)"),
+        ({"images": replace(images, spacing=flat)}, r"images \(spacing\): expected the shape"),
+    ):
+        with pytest.raises(cal.CalipersError, match=message):
+            replace(cohort, **change)
+
+
+def test_columns_with_masked_entries_are_refused() -> None:
+    """What lies below a mask is no data, and masked arrays lack methods of others."""
+    table = random_cohort(6, 2, seed=1).predictions("model-1")
+    for name in ("label", "score", "boxes", "offsets"):
+        with pytest.raises(cal.InputError, match="got 'a masked array'"):
+            replace(table, **{name: np.ma.masked_array(getattr(table, name))})

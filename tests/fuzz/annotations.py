@@ -189,9 +189,27 @@ def _binary(folder: Path, read: Callable[..., Callable[..., Any]]) -> Iterator[T
         from dicom_cases import report, report_images
 
         corners = [[4, 6], [14, 6], [14, 16], [4, 16], [4, 6]]
-        regions = [(0, "POLYLINE", corners), (1, "CIRCLE", [[20, 10], [20, 14]])]
+        ends = [[20, 8], [26, 16], [26, 9], [20, 15]]
+        regions = [
+            (0, "POLYLINE", corners),
+            (1, "CIRCLE", [[20, 10], [20, 14]]),
+            (2, "ELLIPSE", ends),
+        ]
         path = report(folder / "report.dcm", report_images(folder), regions, percent=90.0)
     except ImportError:
         return
-    judge = agrees(tool_peers.structured_report)
-    yield Target("dicom-sr", damage(path.read_bytes()), read("r.dcm", "r.dcm", "r.dcm"), judge)
+    references = agrees(tool_peers.structured_report)
+    predictions = agrees(tool_peers.scored_report, model=True)
+
+    def judge_report(content: bytes, cohort: Any) -> None:
+        references(content, cohort)
+        predictions(content, cohort)
+
+    whole = path.read_bytes()
+
+    def damage_report(rng: Random) -> bytes:
+        if rng.random() < 0.3:
+            return mutate.of_bytes(rng, whole)
+        return mutate.of_report(rng, whole)
+
+    yield Target("dicom-sr", damage_report, read("r.dcm", "r.dcm", "r.dcm"), judge_report)

@@ -16,6 +16,7 @@ import inspect
 import io
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -28,7 +29,7 @@ from bag_cases import values
 from calipers.errors import CalipersError
 from calipers.io.write_volume import write_volume
 from fuzz.mutate import Random
-from fuzz.targets import BOXES, PROTOCOL, REQUIREMENTS, SCORES, SLOWEST, Failure, Target
+from fuzz.targets import BOXES, PROTOCOL, REQUIREMENTS, SCORES, SLOWEST, Failure, Target, described
 from map_cases import random_samples
 from random_cohorts import random_cohort
 
@@ -42,7 +43,8 @@ ODD: tuple[Any, ...] = (
     float("nan"), float("inf"), b"x", "", " ", "a", "1", "nan", "coco", "\0", "a" * 5000,
     "\ud800", "../..", "ä\u202e\x1b[0m", [], (), {}, set(), [None], [[1, 2], [3]], [1.5, "a"],
     ["a", "a"], [True, False], {"a": None}, {1: 2}, {"a": {"b": []}}, object(), int, len, print,
-    np, Ellipsis, slice(3), range(3), memoryview(b"ab"), iter("ab"),
+    np, Ellipsis, slice(3), slice("a"), slice(None, None, 0), range(3), memoryview(b"ab"),
+    iter("ab"), deque([1]), 10**5000,
     decimal.Decimal(1), fractions.Fraction(1, 2), datetime.date(2020, 1, 1),
     PurePosixPath("a"), Path("no such file"),
     np.float64(2), np.int8(-3), np.bool_(True), np.timedelta64(1), np.datetime64("2020"),
@@ -280,7 +282,7 @@ def attack(entrance: Entrance, rounds: int, seed: int = 0) -> int:
     accepted = 0
     for k in range(rounds):
         options = changed_arguments(entrance, np.random.default_rng([seed, k]))
-        where = f"{entrance.name}, seed {seed}, call {k}: {options!r:.500}"
+        where = f"{entrance.name}, seed {seed}, call {k}: {described(options)}"
         began = time.process_time()
         try:
             called(entrance, options)

@@ -228,3 +228,56 @@ DAMAGES: tuple[Callable[[Random, Any], Any], ...] = (
 def of_array(rng: Random, array: Any) -> Any:
     """Put an extreme entry into an array, or give it another length, type or shape."""
     return DAMAGES[int(rng.integers(len(DAMAGES)))](rng, array)
+
+
+# What a report of measurements may say instead, by the name of an element.
+OF_REPORTS: dict[str, tuple[Any, ...]] = {
+    "GraphicData": ([1.0, 2.0], [1.0, 2.0, 3.0], [1.0, 2.0, 9.0, 8.0], [5.0] * 8, [0.0] * 16, []),
+    "GraphicType": ("POINT", "POLYLINE", "CIRCLE", "ELLIPSE", "MULTIPOINT", "polyline", "", "X"),
+    "NumericValue": ("50", "0", "-1", "101", "1e2", "", ["50", "60"], "0.5"),
+    "CodeValue": ("125007", "121071", "111030", "111012", "111047", "%", "1", "", "x"),
+    "CodeMeaning": ("Nodule", "Mass", "", " ", "Nodule "),
+    "CodingSchemeDesignator": ("DCM", "SCT", "99LOCAL", ""),
+    "ValueType": ("SCOORD", "SCOORD3D", "NUM", "CODE", "CONTAINER", ""),
+    "ReferencedSOPInstanceUID": ("1.2.3.1", "1.2.3.2", "1.2.3.9", "", "1.2.3.1 "),
+    "ReferencedFrameNumber": ("1", "0", "2", ["1", "2"], ""),
+}
+
+
+def of_report(rng: Random, whole: bytes) -> bytes:
+    """Return a DICOM report of which elements say something else, are missing or stand twice."""
+    import io
+
+    import pydicom
+
+    report = pydicom.dcmread(io.BytesIO(whole))
+    for _ in range(int(rng.integers(1, 4))):
+        items = [report]
+        for item in items:  # which grows
+            for element in item:
+                items += list(element.value or ()) if element.VR == "SQ" else []
+        # Most of the items are below groups; the first is the report itself.
+        item = items[int(rng.integers(len(items)))]
+        elements = list(item)
+        element = elements[int(rng.integers(len(elements)))] if elements else None
+        if element is None:
+            continue
+        if element.VR == "SQ" and element.value and rng.random() < 0.7:
+            k = int(rng.integers(len(element.value)))
+            if rng.random() < 0.5:
+                del element.value[k]
+            else:
+                element.value.insert(k, deepcopy(element.value[k]))
+        elif element.keyword in OF_REPORTS and rng.random() < 0.9:
+            values = OF_REPORTS[element.keyword]
+            element.value = values[int(rng.integers(len(values)))]
+        elif rng.random() < 0.3:
+            item.ReferencedFrameNumber = ("1", ["1", "2"])[int(rng.integers(2))]
+        elif rng.random() < 0.5:
+            del item[element.tag]
+    stream = io.BytesIO()
+    try:
+        report.save_as(stream)
+    except Exception:  # a value that pydicom does not write
+        return of_bytes(rng, whole)
+    return stream.getvalue()

@@ -138,7 +138,7 @@ def answers(target: Target, given: Any, folder: Path, where: str) -> bool:
     except CalipersError:
         return False
     except Exception as error:
-        raise Failure(f"{target.name}, {where}: {given!r:.500}") from error
+        raise Failure(f"{target.name}, {where}: {described(given)}") from error
     finally:
         seconds = time.process_time() - began
         if seconds > SLOWEST:
@@ -147,8 +147,16 @@ def answers(target: Target, given: Any, folder: Path, where: str) -> bool:
         try:
             target.judge(given, result)
         except AssertionError as error:
-            raise Failure(f"{target.name}, {where}: {given!r:.500}") from error
+            raise Failure(f"{target.name}, {where}: {described(given)}") from error
     return True
+
+
+def described(given: Any) -> str:
+    """Return the beginning of an input as text; some objects have none, and a seed finds them."""
+    try:
+        return f"{given!r:.500}"
+    except Exception:
+        return "an input that cannot be written"
 
 
 def _file(folder: Path, name: str, content: bytes) -> str:

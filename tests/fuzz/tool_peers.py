@@ -237,7 +237,7 @@ def _annotations(base: sqlite3.Connection) -> Iterator[Row]:
         yield str(names[scan]), "nodule", (*low.tolist(), *high.tolist()), None
 
 
-def structured_report(content: bytes) -> list[Row]:
+def structured_report(content: bytes, scored: bool = False) -> list[Row]:
     """Every region of a measurement group is an object of the finding of its group."""
     import pydicom
 
@@ -247,31 +247,58 @@ def structured_report(content: bytes) -> list[Row]:
         item = waiting.pop()
         children = list(item.get("ContentSequence") or ())
         if _concept(item) == "125007":
-            rows += _group(children)
+            rows += _group(children, scored)
         else:
             waiting += children
     return rows
 
 
-def _concept(item: Any) -> str:
-    return (
-        str(item.ConceptNameCodeSequence[0].CodeValue) if "ConceptNameCodeSequence" in item else ""
-    )
+def scored_report(content: bytes) -> list[Row]:
+    return structured_report(content, scored=True)
 
 
-def _group(children: list[Any]) -> Iterator[Row]:
-    findings = [item for item in children if _concept(item) == "121071"]
-    label = str(findings[0].ConceptCodeSequence[0].CodeMeaning)
+def _concept(item: Any, sequence: str = "ConceptNameCodeSequence") -> str:
+    codes = {str(concept.get("CodeValue", "")) for concept in item.get(sequence) or ()}
+    if len(codes) > 1:
+        raise Disagreement(f"one item is called {codes}")
+    return next(iter(codes), "")
+
+
+def _certainty(children: list[Any]) -> float:
+    values = set()
+    for item in children:
+        if _concept(item) in ("111012", "111047"):
+            (measured,) = item.MeasuredValueSequence
+            number = _real(float(measured.NumericValue))
+            unit = _concept(measured, "MeasurementUnitsCodeSequence")
+            values.add(number / 100 if unit == "%" else number)
+    if len(values) > 1:
+        raise Disagreement(f"the certainties {values}")
+    return values.pop()
+
+
+def _group(children: list[Any], scored: bool) -> Iterator[Row]:
+    labels = set()
+    for item in children:
+        if _concept(item) == "121071":
+            labels.add(str(item.ConceptCodeSequence[0].get("CodeMeaning", "")).strip())
+    if len(labels) > 1:
+        raise Disagreement(f"the findings {labels}")
+    label = next(iter(labels), "") or "finding"
     for item in children:
         if _concept(item) != "111030":
             continue
         data = list(map(float, item.GraphicData))
-        points = list(zip(data[0::2], data[1::2]))
+        points = list(zip(data[0::2], data[1::2], strict=True))
         box = _around(points)
         if item.GraphicType == "CIRCLE":
             (x, y), (u, v) = points
             radius = math.hypot(u - x, v - y)
             box = x - radius, y - radius, x + radius, y + radius
+        if item.GraphicType == "ELLIPSE":
+            (a, b, c, d) = np.array(points)
+            half = np.sqrt((a - b) ** 2 + (c - d) ** 2) / 2
+            box = (*((a + b) / 2 - half).tolist(), *((a + b) / 2 + half).tolist())
         (source,) = item.ContentSequence
         if len(source.ReferencedSOPSequence) > 1:
             raise Disagreement("a region on several images")
@@ -280,7 +307,8 @@ def _group(children: list[Any]) -> Iterator[Row]:
         if frame is not None and not isinstance(frame, int | str):
             raise Disagreement(f"a region on the frames {frame}")
         name = str(reference.ReferencedSOPInstanceUID)
-        yield name if frame is None else f"{name}#{int(frame)}", label, box, None
+        score = _certainty(children) if scored else None
+        yield name if frame is None else f"{name}#{int(frame)}", label, box, score
 
 
 def saved_rows(content: bytes, evaluation: Any) -> None:

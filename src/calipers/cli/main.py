@@ -270,12 +270,11 @@ def run(argv: Sequence[str]) -> int:
         return _fail("usage", f"{error.format_message()}\n  try: {command} --help", as_json, 2)
     except CalipersError as error:
         return _fail_typed(error, as_json)
-    except MemoryError:
-        hint = "give fewer images or models at a time, or use a machine with more memory"
-        return _fail(
-            "memory", f"not enough memory for these inputs [memory]\n  hint: {hint}", as_json, 2
-        )
     except Exception as error:
+        if _is_out_of_memory(error):
+            hint = "give fewer images or models at a time, or use a machine with more memory"
+            message = f"not enough memory for these inputs [memory]\n  hint: {hint}"
+            return _fail("memory", message, as_json, 2)
         if is_stopped():  # a module that was being imported says so in its own way
             return _stopped(None, argv, as_json)
         if isinstance(error, OSError) and error.errno in NO_SPACE:
@@ -290,6 +289,15 @@ def run(argv: Sequence[str]) -> int:
             message = f"{error.filename or 'a file'}: {error.strerror} [not-readable]"
             return _fail("not-readable", message, as_json, 2)
         return _bug(error, argv, as_json)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Return whether there was no memory left, be it for a compiled module that was imported."""
+    # As the loader of glibc says it.
+    words = ("failed to map segment", "cannot allocate memory", "cannot create shared object")
+    is_of_loader = isinstance(error, ImportError) and any(word in str(error) for word in words)
+    is_of_system = isinstance(error, OSError) and error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or is_of_loader or is_of_system
 
 
 def _stopped(stop: BaseException | None, argv: Sequence[str], as_json: bool) -> int:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from calipers.arguments import names_methods
 from calipers.arrays import F64, UNEQUAL, Column, Flags, host_array
+from calipers.data.group_columns import group_column
 from calipers.errors import InputError, UsageError, several, shown
 
 # Stability is agreement: there is none of one model.
@@ -519,7 +520,7 @@ def checked_groups(groups: Mapping[str, Any] | None, n_bags: int) -> dict[str, C
         )
     columns = {}
     for name, column in (groups or {}).items():
-        array = entries(column, f"groups[{name!r}]")
+        array = group_column(column, "groups", str(name))
         if array.shape != (n_bags,):
             raise refuse(
                 f"{n_bags} entries, one per bag", "labels-differ", f"groups[{name!r}]", array.shape

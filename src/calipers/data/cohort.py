@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from calipers.arguments import names_fields, names_methods
 from calipers.arrays import F64, I64, Column, joined
+from calipers.data.group_columns import group_column, is_group_column, joined_group_columns
 from calipers.data.masks import check_array
 from calipers.data.objects import (
     Objects,
@@ -59,10 +60,18 @@ class Cohort:
     maps: Mapping[str, Maps] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _check_classes(self.classes)
+        for name in ("size", "spacing"):
+            shape = (self.n_images, self.dimensions)
+            check_array("images", name, getattr(self.images, name), np.float64, shape)
         _check_table(self, "references", self.references)
         for name, predictions in self.models.items():
+            if not isinstance(predictions, Predictions):
+                raise UsageError(f"the model {name!r} has predictions, not {shown(predictions)}")
             _check_table(self, f"predictions of {name!r}", predictions)
         for name, evidence in self.maps.items():
+            if not hasattr(evidence, "histograms"):  # `Maps`, which boxes do not load
+                raise UsageError(f"the model {name!r} has evidence of maps, not {shown(evidence)}")
             if evidence.n_images != self.n_images:
                 raise InputError(
                     f"maps of {self.n_images} images",
@@ -172,7 +181,9 @@ class Cohort:
                     f"group {name!r} has {len(column)} entries, "
                     f"the cohort has {self.n_images} images"
                 )
-        columns = {name: np.asarray(column) for name, column in groups.items()}
+        columns = {}
+        for name, column in groups.items():
+            columns[name] = group_column(column, "groups", name)
         return replace(self, images=replace(self.images, groups={**self.images.groups, **columns}))
 
     @classmethod
@@ -269,14 +280,20 @@ class Images:
         n = len(self.ids)
         for name in ("size", "spacing"):
             check_array("images", name, getattr(self, name), np.float64, (n, None))
+        # Lists and arrays of objects hold anything. Parts of a cohort are made of its own columns.
+        if not all(is_group_column(column) for column in self.groups.values()):
+            columns = {}
+            for name, column in self.groups.items():
+                columns[name] = group_column(column, "images", name)
+            object.__setattr__(self, "groups", columns)
         for name, column in self.groups.items():
-            if len(column) != n:
+            if np.ndim(column) != 1 or len(column) != n:
                 raise InputError(
                     f"{n} entries, one per image",
                     rule="length",
                     location="images",
                     field=name,
-                    value=len(column),
+                    value=np.shape(column),
                 )
 
     def __len__(self) -> int:
@@ -416,6 +433,16 @@ class Quarantined:
     record: str  # the original text, at most 2 kB
 
 
+def _check_classes(classes: Any) -> None:
+    """Raise unless the classes are different texts."""
+    if not isinstance(classes, tuple) or not all(isinstance(name, str) for name in classes):
+        raise UsageError(f"classes are a tuple of names, not {shown(classes)}")
+    if len(set(classes)) < len(classes):
+        # Found only when needed: this is asked for every block of images.
+        repeated = Counter(classes).most_common(1)[0][0]
+        raise UsageError(f"two classes are called {repeated!r}")
+
+
 def _check_table(cohort: Cohort, where: str, objects: Objects) -> None:
     """Raise unless a table of objects fits the images and the classes of the cohort."""
     n_classes = len(cohort.classes)
@@ -470,7 +497,8 @@ def _concat_images(parts: Sequence[Images]) -> Images:
     groups = {}
     for name in parts[0].groups:
         if all(name in part.groups for part in parts):
-            groups[name] = np.concatenate([part.groups[name] for part in parts])
+            columns = [part.groups[name] for part in parts]
+            groups[name] = joined_group_columns(columns, name)
     return Images(
         ids=tuple(ids),
         size=joined(parts, "size"),

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from calipers.arrays import F64, UNEQUAL, host_array
 from calipers.data.cohort import UNIT, Cohort, FileIntake, Images, Intake
+from calipers.data.group_columns import group_column
 from calipers.data.masks import Masks, no_masks
 from calipers.data.objects import BOX_FORMATS, Predictions
 from calipers.data.rules import (
@@ -274,17 +275,7 @@ def _group(records: Records, name: str) -> NDArray[Any]:
             rule="missing-group",
             location=f"references[{missing[0]}]",
         )
-    values = [record[name] for record in records]
-    odd = [k for k, value in enumerate(values) if np.ndim(value) if not isinstance(value, str)]
-    if odd:
-        raise InputError(
-            "one value per image",
-            rule="group-shape",
-            location=f"references[{odd[0]}]",
-            field=name,
-            value=values[odd[0]],
-        )
-    return np.array(values)
+    return group_column([record[name] for record in records], "references", name)
 
 
 def _delivery(

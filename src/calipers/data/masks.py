@@ -290,13 +290,15 @@ def check_array(
     table: str, name: str, array: Any, kind: type[np.generic], shape: tuple[int | None, ...]
 ) -> None:
     """Raise unless a column has its type and shape; None stands for any length."""
-    if not isinstance(array, np.ndarray) or array.dtype != kind:
+    # What lies below a mask is no data.
+    is_masked = isinstance(array, np.ma.MaskedArray)
+    if not isinstance(array, np.ndarray) or is_masked or array.dtype != kind:
         raise InputError(
             f"an array of {kind.__name__}",
             rule="type",
             location=table,
             field=name,
-            value=getattr(array, "dtype", array),
+            value="a masked array" if is_masked else getattr(array, "dtype", array),
         )
     fits = array.ndim == len(shape)
     for side, expected in zip(array.shape, shape):

@@ -133,7 +133,7 @@ class Objects:
         """Return the table with these rows of every column."""
         try:
             columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in self._columns()}
-        except IndexError:
+        except (IndexError, TypeError, ValueError):
             last = len(self) - 1
             raise UsageError(
                 f"rows is a slice or an array of whole numbers up to {last}, not {shown(rows)}"

@@ -364,7 +364,7 @@ def model_name(path: Path | str) -> str:
     them, is called like the folder above.
     """
     path = Path(path)
-    if not path.is_dir():
+    if not os.path.isdir(path):  # False too for a name that is too long
         return path.stem
     # The dot in the name of a folder begins no suffix.
     place = path.resolve()

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from calipers.arrays import F64, I32, I64, Flags, joined, joined_columns
 from calipers.data.cohort import Cohort, Images, Intake
+from calipers.data.group_columns import group_column
 from calipers.data.maps import BINS, COUNTED, Histograms, Maps, Sample, measured
 from calipers.data.masks import Masks, no_masks
 from calipers.data.objects import Predictions, References
@@ -595,16 +596,9 @@ def group_columns(groups: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]
     """Return the columns of samples with these groups; a group that a sample lacks is empty."""
     columns = {}
     for name in dict.fromkeys(name for of_sample in groups for name in of_sample):
-        columns[name] = _column([of_sample.get(name, "") for of_sample in groups])
+        values = [of_sample.get(name) for of_sample in groups]
+        columns[name] = group_column(values, "samples", name)
     return columns
-
-
-def _column(values: Sequence[Any]) -> NDArray[Any]:
-    # One entry that is no number makes the column text.
-    for value in values:
-        if not isinstance(value, int | float | np.number) or isinstance(value, bool):
-            return np.array([str(value) for value in values])
-    return np.array(values)
 
 
 def _columns(parts: Sequence[SampleObjects], d: int) -> dict[str, Any]:

@@ -35,6 +35,19 @@ def test_regions_are_boxes_on_their_images(tmp_path, images) -> None:
     assert by_image[ids.index("1.2.3.2")] == [16, 6, 24, 14]
 
 
+def test_a_turned_ellipse_has_the_box_around_it(tmp_path, images) -> None:
+    # Half axes of 4 and 2 pixels about (20, 15), turned by 30 degrees: first the ends of one axis.
+    angle = np.deg2rad(30)
+    axes = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    ends = [4 * axes[0], -4 * axes[0], 2 * axes[1], -2 * axes[1]]
+    points = [[20 + x, 15 + y] for x, y in ends]
+    cohort = cal.read(report(tmp_path / "r.dcm", images, [(0, "ELLIPSE", points)]))
+    t = np.linspace(0, 2 * np.pi, 100_000)
+    outline = np.outer(np.cos(t), 4 * axes[0]) + np.outer(np.sin(t), 2 * axes[1]) + (20, 15)
+    box = [*outline.min(axis=0), *outline.max(axis=0)]
+    assert cohort.references.boxes[0] == pytest.approx(box, abs=1e-6)
+
+
 def test_a_folder_of_reports_with_scores(tmp_path, images) -> None:
     (tmp_path / "refs").mkdir()
     report(tmp_path / "refs" / "a.dcm", images[:1], [(0, "POLYLINE", SQUARE)])
@@ -66,6 +79,24 @@ def test_no_name_of_a_person_is_kept(tmp_path, images) -> None:
     path = report(tmp_path / "r.dcm", images, [(0, "POLYLINE", SQUARE)], percent=50)
     cohort = cal.read(path, {"m": path})
     assert "Doe" not in repr(cohort)
+
+
+def test_an_item_with_two_names_is_refused(tmp_path, images) -> None:
+    """Which of them is meant decides whether a group is read at all."""
+    path = report(tmp_path / "r.dcm", images, [(0, "POLYLINE", SQUARE)])
+    content = pydicom.dcmread(path)
+    waiting = [content]
+    for item in waiting:  # which grows
+        waiting += item.get("ContentSequence") or ()
+        names = item.get("ConceptNameCodeSequence")
+        if names and names[0].CodeValue == "125007":
+            other = pydicom.Dataset()
+            other.CodeValue, other.CodingSchemeDesignator, other.CodeMeaning = "1", "DCM", "x"
+            names.insert(0, other)
+    content.save_as(path)
+    with pytest.raises(InputError) as error:
+        cal.read(path)
+    assert error.value.rule == "volume-broken"
 
 
 def test_a_broken_report_is_refused(tmp_path, images) -> None:

@@ -179,6 +179,13 @@ def test_names_of_images(tmp_path) -> None:
         "c.png",
     )
     assert refused(export(tmp_path, first, first)).rule == "dup-image"
+    # Only what stands before the name is the mark of an upload.
+    names = ("0123abcd-d.png", "scan_0123abcd-d.png", "scan_d.png")
+    uploads = []
+    for name in names:
+        uploads.append({**first, "data": {"image": f"/data/upload/1/{name}"}})
+    ids = cal.read(export(tmp_path, *uploads)).images.ids
+    assert ids == ("d.png", "scan_0123abcd-d.png", "scan_d.png")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ coordinates and UIDs are read: a report names patients and readers. pydicom read
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import hypot
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,8 +48,9 @@ GROUP, FINDING, REGION = "125007", "121071", "111030"
 SCORES = {"111012": "Certainty of Finding", "111047": "Probability of cancer"}
 NO_FINDING = "finding"  # class of regions that say no more
 MOST_ITEMS = 1_000_000
-# Shapes by the box around their points; a circle has its centre and a point on it.
-POLYGONS = ("POLYLINE", "ELLIPSE", "MULTIPOINT")
+# Shapes by the box around their points; a circle has its centre and a point on it, an ellipse the
+# ends of its two axes.
+POLYGONS = ("POLYLINE", "MULTIPOINT")
 
 
 class DicomReportReader(Reader):
@@ -158,7 +160,7 @@ class _Report(NamedTuple):
                     rows.reject(
                         place,
                         "box-shape",
-                        f"points of {', '.join(POLYGONS)} or CIRCLE on one image",
+                        f"points of {', '.join(POLYGONS)}, CIRCLE or ELLIPSE on one image",
                         str(item.get("GraphicType", "")),
                         field="GraphicData",
                     )
@@ -231,8 +233,10 @@ def _items(item: Any) -> list[Any]:
 
 
 def _code(item: Any, sequence: str = "ConceptNameCodeSequence") -> str:
-    concept = next(iter(item.get(sequence) or ()), None)
-    return "" if concept is None else str(concept.get("CodeValue", ""))
+    codes = {str(concept.get("CodeValue", "")) for concept in item.get(sequence) or ()}
+    if len(codes) > 1:  # the standard has one; the others would be dropped without a word
+        raise ValueError(sequence)
+    return next(iter(codes), "")
 
 
 def _label(group: Any) -> str:
@@ -269,9 +273,14 @@ def _box(item: Any) -> Box | None:
     if kind == "CIRCLE" and len(points) == 4:
         radius = ((xs[1] - xs[0]) ** 2 + (ys[1] - ys[0]) ** 2) ** 0.5
         return xs[0] - radius, ys[0] - radius, xs[0] + radius, ys[0] + radius
+    if kind == "ELLIPSE" and len(points) == 8:
+        # Half of each axis; the box around a turned ellipse is wider than the one around its ends.
+        x, y = (xs[0] + xs[1]) / 2, (ys[0] + ys[1]) / 2
+        width = hypot(xs[1] - xs[0], xs[3] - xs[2]) / 2
+        height = hypot(ys[1] - ys[0], ys[3] - ys[2]) / 2
+        return x - width, y - height, x + width, y + height
     if kind not in POLYGONS:
         return None
-    # The four points of an ellipse are the ends of its axes: the box holds for upright ones.
     return min(xs), min(ys), max(xs), max(ys)
 
 

@@ -59,7 +59,7 @@ TASK = re.compile(r'"data"\s*:\s*\{')
 FLAT = re.compile(r'"(?:rectangle|polygon|ellipse|brush|bitmask)labels"\s*:')
 SCORED = re.compile(r'"predictions"\s*:\s*\[\s*\{')
 # Before the name of an uploaded picture Label Studio writes eight signs of its own.
-UPLOADED = re.compile(r"[0-9a-f]{8}-(?=.)")
+UPLOADED = re.compile(r"\A[0-9a-f]{8}-(?=.)")
 LABELS = (
     "rectanglelabels",
     "polygonlabels",
@@ -425,7 +425,7 @@ class _Task:
         # Files of a local storage are asked for as ...?d=folder/name.
         name = address.split("?d=")[-1].split("?")[0].replace("\\", "/").rsplit("/", 1)[-1]
         if "/upload/" in address or self.task.get("file_upload") == name:
-            name = UPLOADED.sub("", name, count=1)
+            name = UPLOADED.sub("", name)
         if not name:
             raise self._error("the address of an image", f"{self.pointer}/data")
         return name
