@@ -17,6 +17,7 @@ from calipers.arrays import Array, Flags
 from calipers.kernels import shapes
 from calipers.pictures.pixels import Pixels, encode
 from calipers.show.figures import MINUS, Axis, Bars, BoxMark, Curves, HeatMap, Line, Overlay, Ring
+from calipers.show.words import join
 from calipers.studies.anomaly.archive import SEEN, SLICES, VIEWS, VOLUMES, Benchmark
 from calipers.studies.anomaly.controlled import (
     AXES,
@@ -182,7 +183,7 @@ def score_figure(run: AnomalyRun) -> StudyFigure:
         f"How far a metric moves in the desired direction. {caption}. Changes within {MOVES:g} of "
         "0 count as blindness."
     )
-    title = f"{' and '.join(names)} answer {best} of {len(DESIRED_CHANGES)} errors as desired"
+    title = f"{join(names)} answer {best} of {len(DESIRED_CHANGES)} errors as desired"
     return StudyFigure("figure-2", title, caption, tuple(panels), rows=(2,))
 
 

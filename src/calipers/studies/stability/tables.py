@@ -125,7 +125,7 @@ def _limits(run: StabilityRun) -> Table:
         columns,
         tuple(rows),
         name="table-1",
-        title="Limits of the scores, by counting",
+        title="Table I: limits of the scores, by counting",
         notes=(note,),
     )
 
@@ -173,7 +173,11 @@ def _moves(run: StabilityRun) -> Table:
         "(n00, n01, n10, n11)."
     )
     return Table(
-        columns, tuple(rows), name="table-1-moves", title="Where scores are monotone", notes=(note,)
+        columns,
+        tuple(rows),
+        name="table-1-moves",
+        title="Table I: where scores are monotone",
+        notes=(note,),
     )
 
 
