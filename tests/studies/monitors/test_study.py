@@ -19,6 +19,7 @@ from calipers.show.figures import HeatMap, Scatter
 from calipers.studies.framework import STUDIES, StudyResult, load_study, run_study
 from calipers.studies.monitors import study
 from calipers.studies.monitors.archive import MonitorArchive
+from calipers.studies.monitors.claims import OTHER_WINNER, scan_of
 from calipers.studies.monitors.experiments import (
     IDEAL,
     MonitorsRun,
@@ -139,6 +140,28 @@ def test_verdicts_follow_the_numbers(run: Run) -> None:
     assert claims["tau-changes-the-order"] == "did not hold"
 
 
+def test_the_scan_counts_configurations_whose_winners_differ(run: Run) -> None:
+    scan = scan_of(run.found)
+    assert scan is not None
+    share = scan.share(OTHER_WINNER)
+    assert run.result.claim("ood-ranking-misleads").share == share
+    assert 0 < share.n_held <= share.n_total <= len(scan.configurations)
+    # At tau = 0.5, by the mean over present classes, it is what the claim itself compares.
+    for trial in run.found.trials:
+        at = {"mean over classes": "present", "out of distribution": "OOD: either"}
+        one = scan.share(OTHER_WINNER, data=trial.name, tau=0.5, **at)
+        assert one.n_held == (trial.order(OOD)[0] != trial.order(OMS)[0])
+    # If monitors were ranked by failures under every label, no winner could differ.
+    areas = []
+    for one in run.found.areas:
+        oms = one.values[:, one.labels.index("OMS")]
+        areas.append(replace(one, values=np.repeat(oms[:, None], len(one.labels), axis=1)))
+    same = scan_of(replace(run.found, areas=tuple(areas)))
+    assert same is not None
+    at = {"mean over classes": "present", "tau": 0.5}
+    assert same.share(OTHER_WINNER, **at).n_held == 0
+
+
 def test_the_other_detector_is_the_other_model(run: Run) -> None:
     records = run.found.records
     for record, trial in zip(records, run.found.trials):
@@ -218,7 +241,10 @@ def test_figures_and_tables_are_there(run: Run) -> None:
     n = len(run.found.trials)
     per_trial = [f"table-{kind}-{k}" for k in range(1, n + 1) for kind in (5, 6)]
     first = ["table-1", "table-2", "table-3", "table-4"]
-    assert names == [*first, *per_trial, "table-7", "table-8", "table-counterparts"]
+    assert names == [*first, *per_trial, "table-7", "table-8", "table-9", "table-counterparts"]
+    # Captions speak of tables by number, so titles have them.
+    for table in run.result.appendix[:-1]:
+        assert table.title.startswith(f"Table {table.name.split('-')[1]}"), table.title
     decided = {row[:2]: row[2] for row in run.result.appendix[5].rows}
     base = float(run.found.trials[0].unsafe.mean())
     assert decided["max-score", "SG"] + decided["max-score", "RH"] == pytest.approx(base)

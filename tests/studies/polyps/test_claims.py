@@ -190,7 +190,7 @@ def test_real_outlines_count_beside_the_polyps_of_the_run(
     if real is not None:
         shapes = (ShapeCounts(real[1], real[0]), others)
         accepted = {(kind, name): 0.5 for kind in ("perfect boxes",) for name in SIIM_CRITERIA}
-        siim = SiimNumbers(140, 90, 0.3, shapes, accepted, {})
+        siim = SiimNumbers(140, 90, 0.3, shapes, accepted, {}, {})
         numbers = replace(numbers, people=PeopleNumbers(siim=siim))
     assert verdicts(numbers)["non-convex-points"] == verdict
 
