@@ -31,6 +31,7 @@ from calipers.studies.monitors.study import ood_labels, unit_of
 from calipers.studies.monitors.tables import tables as tables_
 from calipers.studies.page import study_page
 from calipers.synthetic.runways import runway_cohort, write_runways
+from studies.documented import quick_passages, unsupported
 from studies.judged import verdict_by_numbers
 from studies.monitors.detectors import made_detector
 
@@ -358,3 +359,7 @@ def test_a_model_without_failures_leaves_most_claims_untested(tmp_path: Path) ->
     assert result.claim("equality-asks-too-much").verdict == "did not hold"
     assert "figure-5" not in {figure.name for figure in result.figures}
     assert study_page(result)
+
+
+def test_the_docs_quote_what_the_page_says(run: Run) -> None:
+    assert unsupported(run.result.as_dict(), quick_passages("monitors")) == []
