@@ -17,7 +17,7 @@ NUMBER = re.compile(r"(?<![\w.@:/])[-−]?\d[\d,]*(?:\.\d+)?")
 # Numbers that are names: of figures, metrics, thresholds and sizes of images.
 NAMES = re.compile(
     r"figures? \d+( and \d+)?|table \d+|tables \d+ and \d+|\bAP@[\d.:]+|IoU (of )?0\.\d+"
-    r"|F1 at 0\.\d+|r = [\d.]+|tau = [\d.]+|95 %|DICE of 0\.7|appendix \w|PolypGen|EndoCV 20\d\d|R\d+\b"
+    r"|F1 at 0\.\d+|r = [\d.]+|tau = [\d.]+|95 %|DICE of 0\.7|EndoCV 20\d\d|R\d+\b"
     r"|`[^`]*`|\b[123]D\b|F[12]\b"
 )
 

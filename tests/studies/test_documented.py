@@ -74,7 +74,7 @@ def test_findings_with_decimals_are_all_checked() -> None:
     for section in sections:
         for entry in re.split(r"\n(?=- |\n)", section):
             words = " ".join(entry.split())
-            if re.search(r"\d\.\d\d", words):
+            if any(re.search(r"\.\d\d", word) for word, _, _ in quoted(words)):
                 assert words in known, words
 
 
