@@ -35,7 +35,6 @@ from calipers.studies.rodeo.chexnets import (
     shipped_networks,
     train_networks,
 )
-from calipers.studies.rodeo.choices import scan_of, scan_table
 from calipers.studies.rodeo.claims import INVARIANT, RULES, TURN, RodeoRun
 from calipers.studies.rodeo.data import (
     StudyData,
@@ -48,6 +47,7 @@ from calipers.studies.rodeo.data import (
 )
 from calipers.studies.rodeo.experiments import EXPERIMENTS, protocol, run_all
 from calipers.studies.rodeo.figures import sweep_figures
+from calipers.studies.rodeo.oracle_choices import scan_of, scan_table
 from calipers.studies.rodeo.readers import CITATION as VINDR_CITATION
 from calipers.studies.rodeo.readers import MISSING, reader_cohorts, reader_table, vindr_table
 from calipers.studies.rodeo.tables import (

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calipers.studies.rodeo.choices import (
+from calipers.studies.rodeo.claims import RodeoRun
+from calipers.studies.rodeo.oracle_choices import (
     COARSE,
     HALF,
     INPUT,
@@ -19,7 +20,6 @@ from calipers.studies.rodeo.choices import (
     scan_table,
     with_choices,
 )
-from calipers.studies.rodeo.claims import RodeoRun
 from calipers.studies.rodeo.study import CLAIMS
 
 SWEPT = "ap-and-rodeo-fall-with-underprediction"

@@ -88,14 +88,14 @@ def _every_second_point(sweep: Sweep) -> Sweep:
     axes, places = [], []
     for axis in sweep.axes:
         n = len(axis.values)
-        kept: I64 = np.unique([*range(0, n, 2), n - 1])
-        places.append(kept)
-        axes.append(SweepAxis(axis.name, tuple(axis.values[k] for k in kept.tolist())))
+        rows: I64 = np.unique([*range(0, n, 2), n - 1])
+        places.append(rows)
+        axes.append(SweepAxis(axis.name, tuple(axis.values[k] for k in rows.tolist())))
 
     def thinned(values: F64) -> F64:
         # Models and metrics come first.
-        for dimension, kept in enumerate(places, start=2):
-            values = np.take(values, kept, axis=dimension)
+        for dimension, rows in enumerate(places, start=2):
+            values = np.take(values, rows, axis=dimension)
         return values
 
     return replace(
