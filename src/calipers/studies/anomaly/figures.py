@@ -419,10 +419,13 @@ def _people(run: AnomalyRun) -> StudyFigure:
             Bars(words, Axis("metric", names=METRICS), Axis(words, low, 1.0), VIEWS, heights)
         )
     tau = {name: one.tau for name, one in tables[SEEN].items() if not np.isnan(one.tau)}
-    best = max(tau, key=tau.__getitem__)
+    most = max(tau.values())
+    # Orders of few algorithms often agree alike.
+    best = [name for name in tau if tau[name] >= most - EXACT]
+    verb = "agrees" if len(best) == 1 else "agree"
     title = (
-        f"On slices with an object {best} agrees best with the ranking by people: tau-b "
-        f"{tau[best]:.2f}"
+        f"On slices with an object {join(best)} {verb} best with the ranking by people: tau-b "
+        f"{most:.2f}"
     )
     caption = (
         f"The ranking is that of {run.ranking.file}, {len(run.ranking.ranks)} algorithms of "
