@@ -149,6 +149,7 @@ PASSAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "- **Criteria of position accept": ("position-agrees-better",),
         "- **A centre outside": ("non-convex-points",),
         "- **Mask and hull IoU are alike**": ("mask-like-hull", "figure-6"),
+        "- **The kind of reference matters": ("inferior-varies-more", "figure-4"),
         "- **Point criteria exceed box IoU**": ("points-above-most-thresholds",),
         "- **Misprints:** the mean of small": (
             "printed-table-2",
