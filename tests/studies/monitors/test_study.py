@@ -35,7 +35,7 @@ from studies.documented import quick_passages, unsupported
 from studies.judged import verdict_by_numbers
 from studies.monitors.detectors import made_detector
 
-# What the definitions decide, whatever a detector does; the archive that ships decides the rest.
+# What the definitions decide, whatever a detector does.
 VERDICTS = {
     "ood-needs-no-model": "held",
     "ood-is-a-proxy": "held",
@@ -49,6 +49,17 @@ VERDICTS = {
     "mean-over-classes": "held in part",
     "lard-one-ill-defined-case": "did not hold",
     "lard-score": "held",
+}
+# What the detectors that ship decide.
+SHIPPED = {
+    "good-in-worse-out-of-distribution": "held",
+    "ood-gives-a-biased-indication": "held",
+    "ood-ranking-misleads": "held",
+    "ood-is-ambiguous-for-detection": "held",
+    "tau-changes-the-order": "held",
+    "harm-decides-on-the-proxy": "held",
+    "chosen-by-ood-leaves-hazard": "held",
+    "risk-falls-with-rejection": "held in part",
 }
 NEEDS_OOD = [
     "ood-needs-no-model",
@@ -104,16 +115,16 @@ def given(files: Path, ood: str | None) -> StudyResult:
     )
 
 
-@pytest.mark.parametrize("name", VERDICTS)
+@pytest.mark.parametrize("name", VERDICTS | SHIPPED)
 def test_a_claim_has_its_verdict(run: Run, name: str) -> None:
-    assert verdict_by_numbers(run.result, name) == VERDICTS[name]
+    assert verdict_by_numbers(run.result, name) == (VERDICTS | SHIPPED)[name]
 
 
 def test_every_statement_is_judged_in_order(run: Run) -> None:
     said = [statement.name for statement in load_study("monitors").statements]
     assert [claim.name for claim in run.result.claims] == said
     assert len(said) == len({*said}) == 20
-    assert {*VERDICTS} < {*said}
+    assert {*VERDICTS, *SHIPPED} == {*said}
 
 
 def test_verdicts_follow_the_numbers(run: Run) -> None:
