@@ -167,3 +167,36 @@ def test_the_command_line_computes_criteria(
     assert next(row["value"] for row in areas if row["group"]["criterion"] == "box-iou") == 1.0
     assert run(["agreement", *files[:2]]) == 2
     assert "one or three files" in capsys.readouterr().err
+
+
+def test_four_predictions_that_were_rated_and_counted_by_hand(tmp_path: Path) -> None:
+    """IoU 1, 3/7 and 1/4 with a square are useful; a box elsewhere is not."""
+    (tmp_path / "refs.csv").write_text(
+        "image,class,x0,y0,x1,y1,width,height\n"
+        "a,polyp,10,10,50,50,100,100\nb,polyp,10,10,50,50,100,100\n"
+    )
+    (tmp_path / "preds.csv").write_text(
+        "image,class,x0,y0,x1,y1,score\na,polyp,10,10,50,50,0.9\na,polyp,26,10,66,50,0.8\n"
+        "b,polyp,80,80,95,95,0.7\nb,polyp,20,20,40,40,0.6\n"
+    )
+    (tmp_path / "ratings.csv").write_text(
+        "prediction,useful\n0,useful\n1,useful\n2,not useful\n3,useful\n"
+    )
+    files = [str(tmp_path / f"{name}.csv") for name in ("refs", "preds", "ratings")]
+    target = tmp_path / "result.json"
+    assert run(["agreement", *files, "--replicates", "100", "-o", str(target)]) == 0
+    rows = {}
+    for row in json.loads(target.read_text())["rows"]:
+        rows[row["metric"], row["group"]["criterion"], row["group"].get("threshold")] = row["value"]
+    # At 0.3 two of four are accepted, both useful: kappa is (3/4 - 1/2) / (1 - 1/2).
+    expected = {
+        "0.1": {"sensitivity": 1.0, "specificity": 1.0, "kappa": 1.0},
+        "0.3": {"sensitivity": 2 / 3, "specificity": 1.0, "kappa": 0.5},
+        "0.5": {"sensitivity": 1 / 3, "specificity": 1.0, "kappa": 0.2},
+    }
+    for threshold, metrics in expected.items():
+        for metric, value in metrics.items():
+            assert rows[metric, "box-iou", threshold] == pytest.approx(value), (metric, threshold)
+    # One prediction is a prediction.
+    sentence = json.loads(target.read_text())["sentences"][0]
+    assert "of 1 prediction rated not useful it rejects 100 %" in sentence

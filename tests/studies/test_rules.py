@@ -78,6 +78,23 @@ def test_no_rule_of_a_study_leaves_its_limits_unsaid() -> None:
             assert "`" not in statement.rule, f"{name}: {statement.name}"
 
 
+def test_rules_that_are_younger_than_results_are_named_in_the_provenance() -> None:
+    younger = {
+        "stability": ("no-best-operator", "stability-is-a-prerequisite"),
+        "polyps": ("points-above-most-thresholds", "sensitivity-gains-most"),
+    }
+    for study, names in younger.items():
+        rules = ClaimRules.load(f"{study}/claims.toml")
+        assert all(name in rules.statements and name in rules.provenance for name in names), study
+
+
+def test_one_thing_was_and_several_were_shown() -> None:
+    result = small_result()
+    made = [replace(claim, basis="made") for claim in result.claims]
+    assert "1 of 3 were shown possible" in replace(result, claims=tuple(made)).summary()
+    assert "1 of 1 was shown possible" in replace(result, claims=(made[0],)).summary()
+
+
 def test_a_question_of_our_own_is_counted_apart(monkeypatch) -> None:
     own = TEXT.replace('rule = "', 'own = true\nrule = "')
     monkeypatch.setattr(module, "_content", lambda file: own.encode())

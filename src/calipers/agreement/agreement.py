@@ -38,6 +38,7 @@ from calipers.kernels.resampling import check_seed
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row
 from calipers.show.words import (
+    count_text,
     flag_text,
     percent_text,
     plural,
@@ -123,12 +124,16 @@ class Agreement(Document):
     def _sentence(self, decision: Decision) -> str:
         accepted = self.get("sensitivity", **decision.group)
         rejected = self.get("specificity", **decision.group)
-        what = "ratings that say" if self.ratings.repeated else "predictions rated"
-        first = (
-            f"Of {accepted.n_predictions} {what} useful, {decision} accepts {_percent(accepted)}"
-        )
-        second = f"of {rejected.n_predictions} {what} not useful it rejects {_percent(rejected)}"
-        return f"{first}; {second}."
+        useful = self._rated(accepted.n_predictions)
+        not_useful = self._rated(rejected.n_predictions)
+        first = f"Of {useful} useful, {decision} accepts {_percent(accepted)}"
+        return f"{first}; of {not_useful} not useful it rejects {_percent(rejected)}."
+
+    def _rated(self, n: int) -> str:
+        """Return ``14 predictions rated``, or of repeated ratings ``14 ratings that say``."""
+        if self.ratings.repeated:
+            return f"{count_text('rating', n)} that {'says' if n == 1 else 'say'}"
+        return f"{count_text('prediction', n)} rated"
 
     def _content(self) -> dict[str, Any]:
         ratings = self.ratings

@@ -344,7 +344,7 @@ def _problem(
         return table.problem(row, column, "rating-missing", "a rating", "", hint)
     expected = f"one of {', '.join(categories)}"
     options = "--useful VALUE,... or --categories LOWEST,...,HIGHEST"
-    hint = f"{did_you_mean(cell, categories)} Other words: {options}"
+    hint = f"{did_you_mean(cell, categories)} (other words: {options})"
     return table.problem(row, column, "rating-value", expected, cell, hint)
 
 

@@ -368,10 +368,11 @@ class StudyResult(Document):
 def _counts_text(basis: Basis, counts: Mapping[str, int], total: int) -> str:
     """Return the counts of claims that rest on a basis: in this run 12 of 15 held, 3 did not."""
     n_held, in_part, failed = (counts[verdict] for verdict in VERDICTS[:3])
+    was = "was" if total == 1 else "were"
     words: Mapping[Basis, str] = {
         "run": f"in this run {n_held} of {total} claims held",
         "printed": f"{n_held} of {total} agree with the paper's own printed numbers only",
-        "made": f"{n_held} of {total} were shown possible on synthetic data",
+        "made": f"{n_held} of {total} {was} shown possible on synthetic data",
         "own": f"of {total} further questions of this study {n_held} held",
     }
     parts = [words[basis]]

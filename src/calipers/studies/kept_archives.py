@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Archives that studies keep of their trained networks, read within limits.
+"""Archives that studies keep of their trained networks, and tables that packages bring.
 
 An archive is an ``.npz`` that a study wrote with ``--keep``, or one that ships. `kept_archive` says
 where it is in a folder, or how to make it; `archive_arrays` gives its arrays to a ``with`` block,
 in which the study makes its objects of them. Whatever goes wrong there, because a file was damaged
 or is something else, is one `InputError`: the studies check the meaning of their arrays only.
+`package_table` does the same for a table of an installed package that is damaged, or of another
+version.
 """
 
 from __future__ import annotations
 
+import csv
 import io
 import os
 import zipfile
@@ -101,3 +104,33 @@ def _arrays(content: bytes | Path) -> dict[str, Any]:
             raise ValueError(f"it unpacks to more than {MOST_BYTES} bytes")
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files}
+
+
+@contextmanager
+def package_table(path: Path, what: str, package: str) -> Iterator[None]:
+    """Refuse a table of an installed package that cannot be read in the block.
+
+    Parameters
+    ----------
+    what, package
+        What the table is, and the package with the version that has it, such as
+        ``torchxrayvision==1.5.7``.
+
+    Raises
+    ------
+    InputError
+        ``format``: the table is damaged, or that of another version.
+    """
+    try:
+        yield
+    except CalipersError:
+        raise
+    except (*DAMAGE, csv.Error) as error:
+        value = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(
+            f"{what} of {package.replace('==', ' ')}",
+            rule="format",
+            file=str(path),
+            value=value,
+            hint=f"install it again: pip install --no-deps --force-reinstall {package}",
+        ) from None

@@ -21,6 +21,7 @@ from calipers.studies.anomaly.measures import F1S, METRICS
 from calipers.studies.framework import STUDIES, StudyResult, load_study, run_study
 from calipers.studies.page import study_page
 from studies.anomaly.made_brains import archive_of_template, made_template
+from studies.documented import quick_passages, unsupported
 from studies.judged import verdict_by_numbers
 
 # What a full run gives too; those that a quick run has too little data for are in DATA.
@@ -242,3 +243,7 @@ def test_the_study_takes_a_ranking_and_nothing_else() -> None:
         run_study("anomaly", data="boxes.csv", quick=True)
     with pytest.raises(UsageError, match="takes no ranking"):
         run_study("rodeo", ranking="people.csv", quick=True)
+
+
+def test_the_docs_quote_what_the_page_says(run: Run) -> None:
+    assert unsupported(run.result.as_dict(), quick_passages("anomaly")) == []

@@ -8,11 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from calipers.agreement.rated_predictions import criteria_of
 from calipers.studies.claim_rules import ClaimRules
 from calipers.studies.framework import load_study
 from calipers.studies.polyps import printed
 from calipers.studies.polyps.claims import CLAIMS, f_bounds, graded, rises, trend
-from calipers.studies.polyps.experiments import FIVE, POINTS, PolypRun
+from calipers.studies.polyps.experiments import (
+    FIVE,
+    POINTS,
+    IouSpread,
+    PolypRun,
+    cut_predictions,
+)
 from calipers.studies.polyps.people import CRITERIA as SIIM_CRITERIA
 from calipers.studies.polyps.people import LidcNumbers, PeopleNumbers, ShapeCounts, SiimNumbers
 from studies.polyps.polyp_cases import even, run_of, uneven, verdicts
@@ -190,7 +197,7 @@ def test_real_outlines_count_beside_the_polyps_of_the_run(
     if real is not None:
         shapes = (ShapeCounts(real[1], real[0]), others)
         accepted = {(kind, name): 0.5 for kind in ("perfect boxes",) for name in SIIM_CRITERIA}
-        siim = SiimNumbers(140, 90, 0.3, shapes, accepted, {})
+        siim = SiimNumbers(140, 90, 0.3, shapes, accepted, {}, {})
         numbers = replace(numbers, people=PeopleNumbers(siim=siim))
     assert verdicts(numbers)["non-convex-points"] == verdict
 
@@ -221,6 +228,38 @@ def test_readers_stand_in_for_ratings(
     best = overlap >= 0.95 and overlap >= max(shares.values())
     assert own["any-overlap-agrees-best"] == ("held in part" if best else "did not hold")
     assert own["not-useful-rejected"] == "not tested"
+
+
+@pytest.mark.parametrize(
+    ("good", "inferior", "verdict"),
+    [
+        (IouSpread(40, 0.2, 0.3), IouSpread(40, 0.3, 0.9), "held"),
+        (IouSpread(40, 0.3, 0.4), IouSpread(40, 0.2, 0.9), "held in part"),
+        (IouSpread(40, 0.3, 0.4), IouSpread(40, 0.2, 0.3), "did not hold"),
+        (IouSpread(40, 0.2, 0.3), IouSpread(4, 0.3, 0.9), "not tested"),
+    ],
+)
+def test_inferior_predictions_may_vary_more_in_two_readings(
+    even_run: PolypRun, good: IouSpread, inferior: IouSpread, verdict: str
+) -> None:
+    run = replace(even_run, spreads={"good": good, "inferior": inferior})
+    assert verdicts(run)["inferior-varies-more"] == verdict
+
+
+def test_spreads_are_those_of_every_prediction(uneven_run: PolypRun) -> None:
+    data, cut = uneven_run.data, uneven_run.cuts[uneven_run.main]
+    cohort = cut_predictions(data.cohort, uneven_run.main, cut)
+    values = criteria_of(
+        cohort, uneven_run.main, ("box-iou", "mask-iou", "hull-iou", "point-in-box")
+    )
+    widths = []
+    for k in range(len(values["box-iou"])):
+        three = [float(values[name][k]) for name in ("box-iou", "mask-iou", "hull-iou")]
+        if values["point-in-box"][k] > 0 and three[0] >= 0.75:
+            widths.append(max(three) - min(three))
+    spread = uneven_run.spreads["good"]
+    assert spread.n == len(widths) > 0
+    assert spread.width == pytest.approx(float(np.median(widths)))
 
 
 def test_small_rules() -> None:

@@ -64,6 +64,8 @@ def test_perfect_boxes_around_a_frame_shape_miss_its_mask(tmp_path) -> None:
     accepted = {name: share for (kind, name), share in result.accepted.items() if "perfect" in kind}
     assert accepted["box-iou"] == accepted["any-overlap"] == accepted["point-in-hull"] == 1
     assert accepted["point-in-mask"] == accepted["mask-iou"] == 0
+    # One image: resampling it changes nothing.
+    assert result.intervals["perfect boxes", "box-iou"] == (1.0, 1.0)
     # With noise of a tenth the centre stays between the two bars.
     assert [(one.n, one.lost) for one in result.shapes] == [(1, 1), (0, 0)]
 

@@ -11,6 +11,7 @@ from calipers.show.html import table_block
 from calipers.studies.framework import StudyResult, run_study
 from calipers.studies.polyps import people
 from calipers.studies.polyps.archive import shipped_archive
+from studies.documented import quick_passages, unsupported
 
 MOST_BYTES = 2 << 20
 
@@ -80,3 +81,7 @@ def test_the_folder_is_written_whole(result: StudyResult, tmp_path) -> None:
     assert "Numbers of Figure 2" in text
     assert "data:image/png;base64," in text
     assert (tmp_path / "study" / "table-2.csv").exists()
+
+
+def test_the_docs_quote_what_the_page_says(result: StudyResult) -> None:
+    assert unsupported(result.as_dict(), quick_passages("polyps")) == []

@@ -31,6 +31,7 @@ from calipers.studies.rodeo.data import (
 )
 from calipers.studies.rodeo.experiments import EXPERIMENTS, steps
 from calipers.studies.rodeo.tables import class_estimates, model_table
+from studies.documented import quick_passages, unsupported
 
 
 def test_all_eleven_figures_and_the_side_figure_are_there(rodeo) -> None:
@@ -206,3 +207,7 @@ def test_rules_of_judging() -> None:
         "2.0e-04",
         "never",
     ]
+
+
+def test_the_docs_quote_what_the_page_says(rodeo) -> None:
+    assert unsupported(rodeo.as_dict(), quick_passages("rodeo")) == []

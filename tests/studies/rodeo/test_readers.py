@@ -66,6 +66,22 @@ def test_a_table_that_is_another_one_is_refused(tmp_path: Path) -> None:
         reader_cohorts(tmp_path / "other.csv.gz", quick=False)
 
 
+@pytest.mark.parametrize(
+    "content", [b"no gzip", b"", gzip.compress(b"image_id")[:-9], gzip.compress(b"\xff\xfe")]
+)
+def test_a_damaged_table_says_what_to_install(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "damaged.csv.gz"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"torchxrayvision"):
+        reader_cohorts(path, quick=False)
+
+
+def test_corners_that_are_no_numbers_are_refused_with_the_file(tmp_path: Path) -> None:
+    rows = [f"a,Mass,0,{reader},one,1,2,2" for reader in ("R1", "R2", "R3")]
+    with pytest.raises(InputError, match=r"(?s)words.csv.gz.*force-reinstall torchxrayvision"):
+        reader_cohorts(written(tmp_path / "words.csv.gz", rows), quick=False)
+
+
 def test_without_the_package_a_line_says_what_to_install(monkeypatch) -> None:
     monkeypatch.setattr(readers, "find_spec", lambda name: None)
     assert vindr_table() is None

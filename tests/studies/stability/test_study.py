@@ -31,6 +31,7 @@ from calipers.studies.stability.experiments import (
 )
 from calipers.studies.stability.figures import SLOTS
 from calipers.synthetic.bags import demo_bags, write_bags
+from studies.documented import quick_passages, unsupported
 from studies.judged import verdict_by_numbers
 
 # What a full run gives too: replicates change intervals only.
@@ -285,6 +286,16 @@ def test_table_iv_counts_the_table_of_nih_where_it_is_installed(
     assert tables.nih_tables() is None
 
 
+def test_tables_of_nih_that_are_damaged_say_what_to_install(
+    runs_: Run, tmp_path: Path, monkeypatch
+) -> None:
+    for name in (tables.NIH_ENTRIES, tables.NIH_BOXES):
+        (tmp_path / name).write_bytes(b"no gzip")
+    monkeypatch.setattr(tables, "nih_tables", lambda: tmp_path)
+    with pytest.raises(InputError, match=r"force-reinstall torchxrayvision==1\.5\.7"):
+        tables.study_tables(runs_.found)
+
+
 def test_progress_counts_to_the_end(runs_: Run) -> None:
     assert runs_.progress == sorted(runs_.progress)
     assert runs_.progress[-1][0] == runs_.progress[-1][1]
@@ -367,3 +378,7 @@ def test_a_folder_that_is_not_laid_out_so_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a" / "b" / "only").mkdir(parents=True)
     with pytest.raises(InputError, match="one-model"):
         read_maps(tmp_path)
+
+
+def test_the_docs_quote_what_the_page_says(runs_: Run) -> None:
+    assert unsupported(runs_.result.as_dict(), quick_passages("stability")) == []

@@ -388,7 +388,8 @@ def _(run: AnomalyRun) -> ClaimJudgement:
 def _(run: AnomalyRun) -> ClaimJudgement:
     others = [name for name in METRICS if name not in (*SOFT, *F1S, "AP/dataset")]
     most = np.abs(run.changes("e", others)).max()
-    return ClaimJudgement(bool(most < EXACT), f"Largest change of {', '.join(others)}: {most:.1e}.")
+    change = "0" if most == 0 else f"{most:.1e}"
+    return ClaimJudgement(bool(most < EXACT), f"Largest change of {', '.join(others)}: {change}.")
 
 
 def _peaks(response: Response, metric: str) -> bool:

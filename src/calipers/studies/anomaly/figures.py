@@ -17,6 +17,7 @@ from calipers.arrays import Array, Flags
 from calipers.kernels import shapes
 from calipers.pictures.pixels import Pixels, encode
 from calipers.show.figures import MINUS, Axis, Bars, BoxMark, Curves, HeatMap, Line, Overlay, Ring
+from calipers.show.words import join
 from calipers.studies.anomaly.archive import SEEN, SLICES, VIEWS, VOLUMES, Benchmark
 from calipers.studies.anomaly.controlled import (
     AXES,
@@ -182,7 +183,7 @@ def score_figure(run: AnomalyRun) -> StudyFigure:
         f"How far a metric moves in the desired direction. {caption}. Changes within {MOVES:g} of "
         "0 count as blindness."
     )
-    title = f"{' and '.join(names)} answer {best} of {len(DESIRED_CHANGES)} errors as desired"
+    title = f"{join(names)} answer {best} of {len(DESIRED_CHANGES)} errors as desired"
     return StudyFigure("figure-2", title, caption, tuple(panels), rows=(2,))
 
 
@@ -418,10 +419,13 @@ def _people(run: AnomalyRun) -> StudyFigure:
             Bars(words, Axis("metric", names=METRICS), Axis(words, low, 1.0), VIEWS, heights)
         )
     tau = {name: one.tau for name, one in tables[SEEN].items() if not np.isnan(one.tau)}
-    best = max(tau, key=tau.__getitem__)
+    most = max(tau.values())
+    # Orders of few algorithms often agree alike.
+    best = [name for name in tau if tau[name] >= most - EXACT]
+    verb = "agrees" if len(best) == 1 else "agree"
     title = (
-        f"On slices with an object {best} agrees best with the ranking by people: tau-b "
-        f"{tau[best]:.2f}"
+        f"On slices with an object {join(best)} {verb} best with the ranking by people: tau-b "
+        f"{most:.2f}"
     )
     caption = (
         f"The ranking is that of {run.ranking.file}, {len(run.ranking.ranks)} algorithms of "

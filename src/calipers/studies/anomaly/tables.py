@@ -53,7 +53,10 @@ def _scans(run: AnomalyRun) -> list[Table]:
     """Return, for every experiment, in how many designs each sentence of the paper holds."""
     tables = []
     for k, (experiment, scan) in enumerate(run.controlled.scans.items(), start=6):
-        title = f"({experiment}) Sentences of the paper, over the choices that it leaves open"
+        title = (
+            f"Table {k}: sentences of the paper about ({experiment}), over the choices that it "
+            "leaves open"
+        )
         tables.append(scan.table(f"table-{k}", title))
     return tables
 
@@ -87,7 +90,7 @@ def _values(run: AnomalyRun) -> list[Table]:
                 ("setting, algorithm, seen as", *metrics),
                 tuple(rows),
                 name="table-1" + ("", "-ranked", "-regions")[k],
-                title=f"Metric by algorithm: {family}",
+                title=f"Table 1: metric by algorithm, {family}",
                 notes=(note,),
             )
         )
@@ -125,7 +128,11 @@ def _orders(run: AnomalyRun) -> Table:
     if run.ranking is None:
         note += " No ranking by people was provided (--ranking FILE), and the paper prints none."
     return Table(
-        tuple(columns), tuple(rows), name="table-2", title="Agreement of orders", notes=(note,)
+        tuple(columns),
+        tuple(rows),
+        name="table-2",
+        title="Table 2: agreement of orders",
+        notes=(note,),
     )
 
 
@@ -138,7 +145,7 @@ def _algorithms(run: AnomalyRun) -> Table:
         ("setting", "algorithm", "kind", "score of a voxel", "processor time, s"),
         tuple(rows),
         name="table-3",
-        title="Algorithms of the benchmark",
+        title="Table 3: algorithms of the benchmark",
         notes=("Processor time of training and of the maps of all test volumes, one thread.",),
     )
 
@@ -164,7 +171,7 @@ def _normal_volumes(run: AnomalyRun) -> Table:
         tuple(rows),
         kinds=("name", "text", "value", "value", "signed", "value"),
         name="table-4",
-        title="What volumes without objects do to the soft IoU",
+        title="Table 4: what volumes without objects do to the soft IoU",
         notes=(note,),
     )
 
@@ -187,7 +194,7 @@ def _theory(run: AnomalyRun) -> Table:
         "soft IoU."
     )
     columns = ("experiment", "metric", "strength", "expected", "measured", "difference")
-    return Table(columns, tuple(rows), name="table-5", title="Closed forms", notes=(note,))
+    return Table(columns, tuple(rows), name="table-5", title="Table 5: closed forms", notes=(note,))
 
 
 def _comparison_rows(

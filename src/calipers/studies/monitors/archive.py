@@ -131,9 +131,10 @@ class MonitorArchive:
     @classmethod
     def read(cls, path: Path | str) -> MonitorArchive:
         """Read an archive."""
-        what, hint = "an archive of the study of monitors", "calipers study monitors --train -o DIR"
+        what = "an archive of the study of monitors"
+        hint = "make one: calipers study monitors --train --keep DIR"
         require_file(path)
-        with archive_arrays(Path(path), str(path), what, f"make one: {hint}") as content:
+        with archive_arrays(Path(path), str(path), what, hint) as content:
             document = json.loads(bytes(content["about"]))
             if document["schema"] != ARCHIVE_SCHEMA:
                 raise ValueError("another schema")

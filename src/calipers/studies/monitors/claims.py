@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from calipers.studies.monitors.experiments import (
     estimate_text,
     rank_agreement,
 )
+from calipers.studies.open_choices import Configuration, Outcomes, Scan, scan_configurations
 
 Finding = tuple[Sequence[bool], str]  # what has to hold, and the numbers in words
 
@@ -41,6 +43,8 @@ NOT_JUDGED = (
     "Needs safe and unsafe images, and OOD labels for some images but not for all: --ood COLUMN."
 )
 CLAIMS = Claims[MonitorsRun](rules=RULES)
+SCAN_TAUS = tuple(round(0.1 * k, 1) for k in range(1, 11))
+OTHER_WINNER = "another monitor is best by OOD than by OMS"
 SURE = RULES.limit("sure")  # share of the replicates from which on a difference is certain
 GOOD = RULES.limit("good")  # a detector that fails on a smaller share of the images is good
 
@@ -326,8 +330,56 @@ def _(trial: Trial) -> Finding:
 
 
 @CLAIMS.judge("ood-ranking-misleads")
-@in_each_trial
-def _(trial: Trial) -> Finding:
+def _(run: MonitorsRun) -> ClaimJudgement:
+    judgement = in_each_trial(_ranking_finding)(run)
+    scan = scan_of(run)
+    if scan is None or not judgement.is_tested:
+        return judgement
+    note = (
+        "The share is of configurations of what the note leaves open: tau, the mean over classes, "
+        "and what is out of distribution; winners by value, without intervals. It is younger than "
+        "the results."
+    )
+    return replace(judgement, note=note, share=scan.share(OTHER_WINNER))
+
+
+def scan_of(run: MonitorsRun) -> Scan | None:
+    """Return where the best monitor by OOD labels is another one than the best by failures.
+
+    The note leaves open tau, how F1 is averaged over classes, and what is out of distribution in
+    detection. Detectors are a choice too. None if no trial has both kinds of labels.
+    """
+    areas = {one.trial: one for one in run.areas}
+    curves = {(curve.trial, curve.classes): curve for curve in run.taus}
+    names = [trial.name for trial in run.comparable_trials if trial.name in areas]
+    definitions: dict[str, None] = {}
+    for name in names:
+        definitions |= dict.fromkeys(label for label in areas[name].labels if label != "OMS")
+    if not definitions:
+        return None
+    choices = {
+        "data": names,
+        "mean over classes": tuple(dict.fromkeys(classes for _, classes in curves)),
+        "tau": SCAN_TAUS,
+        "out of distribution": tuple(definitions),
+    }
+
+    def outcomes(one: Configuration) -> Outcomes:
+        area, curve = areas[one["data"]], curves.get((one["data"], one["mean over classes"]))
+        if curve is None or one["out of distribution"] not in area.labels:
+            return {OTHER_WINNER: None}
+        # Between two values of the grid no label changes.
+        by_oms = curve.values[:, int(np.flatnonzero(curve.taus <= one["tau"])[-1])]
+        if np.isnan(by_oms).any():
+            return {OTHER_WINNER: None}
+        by_ood = area.values[:, area.labels.index(one["out of distribution"])]
+        winner, other = curve.monitors[int(by_oms.argmax())], area.monitors[int(by_ood.argmax())]
+        return {OTHER_WINNER: winner != other}
+
+    return scan_configurations(choices, outcomes)
+
+
+def _ranking_finding(trial: Trial) -> Finding:
     by_ood, by_oms = trial.order(OOD)[0], trial.order(OMS)[0]
     rank_agreement = trial.rank_agreement
     flags = [by_ood != by_oms and rank_agreement.winner_differs >= SURE]

@@ -186,7 +186,9 @@ def _areas(trial: Trial) -> Scatter:
         return Dots(title, x[0], y[0], x[1], x[2], y[1], y[2], names=names, slot=slot)
 
     axes = (Axis("AUROC for OOD images", 0.3, 1.0), Axis("AUROC for unsafe images", 0.3, 1.0))
-    groups = (dots(trial.contenders, "monitors", 0), dots(tuple(IDEAL.values()), "ideal", GREY))
+    # Names are placed in this order while there is room: those of the winners come first.
+    names = tuple(dict.fromkeys([*featured_monitors(trial), *trial.contenders]))
+    groups = (dots(names, "monitors", 0), dots(tuple(IDEAL.values()), "ideal", GREY))
     return Scatter(trial.title, *axes, groups, diagonal=True)
 
 
@@ -226,7 +228,8 @@ def rejected_figure(run: MonitorsRun) -> StudyFigure:
         f"{one.title}: unsafe images out of distribution that are rejected: {words}",
         "Share of the images of every kind that a monitor rejects at its threshold, which rejects "
         "at most 5 % of the safe images of the tuning split; the ideal monitors give alarms, not "
-        "scores. A good monitor rejects the second and the fourth column and nothing else.",
+        "scores. A good monitor rejects the second and the fourth column and nothing else. Table "
+        "6 has intervals.",
         tuple(panels),
         rows=(2,),
     )
@@ -243,7 +246,7 @@ def risk_figure(run: MonitorsRun) -> StudyFigure:
         f"{float(one.unsafe.mean()):.3f}",
         "Images are accepted in order of their alarms, lowest first; risk is the share of "
         f"accepted images that are unsafe (tau = {TAU:g}). Shown are the best monitor under OMS "
-        "labels, the best under OOD labels, and others.",
+        "labels, the best under OOD labels, and others. Table 5 has intervals of the areas.",
         tuple(_risk(trial) for trial in _mixed(run)),
     )
 

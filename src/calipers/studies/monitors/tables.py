@@ -15,6 +15,7 @@ from calipers.monitors.labels import OMS, OOD
 from calipers.results.estimate import Estimate
 from calipers.show.table import Cell, Table
 from calipers.studies.framework import counterparts_table
+from calipers.studies.monitors.claims import scan_of
 from calipers.studies.monitors.experiments import (
     MEANS,
     NUMBERS_OF_CLASSES,
@@ -44,6 +45,10 @@ def tables(run: MonitorsRun) -> list[Table]:
         result.append(strength_table(run))
     none = "none: it is a note without figures or tables; those of this page are ours"
     definitions = "tables 1 and 2 and figure 1, on constructed images"
+    scan = scan_of(run)
+    if scan is not None:
+        title = "Table 9: who is best, over the choices that the note leaves open"
+        result.append(scan.table("table-9", title))
     rows = (("figures and tables", none), ("definitions and the LARD case", definitions))
     return [*result, counterparts_table(rows)]
 
@@ -60,13 +65,14 @@ def winners_table(run: MonitorsRun) -> Table:
     note = (
         "OMS: unsafe images. OOD: images out of distribution by a definition: the picture is, an "
         "object is, or either. Wins: share of the bootstrap replicates in which the monitor is the "
-        "best; all labels and monitors share the replicates."
+        "best; all labels and monitors share the replicates. Low and high are percentiles of the "
+        "bootstrap, so that they may differ from table 5 in the third decimal."
     )
     return Table(
         (*columns, "wins", "second best"),
         tuple(rows),
         name="table-3",
-        title="Which monitor wins under which labels",
+        title="Table 3: which monitor wins under which labels",
         notes=(note,),
     )
 
@@ -88,7 +94,7 @@ def detectors_table(run: MonitorsRun) -> Table:
         (*columns, "test images", "unsafe, usual", "unsafe, shifted"),
         tuple(rows),
         name="table-4",
-        title="The detectors",
+        title="Table 4: the detectors",
         notes=(note,),
     )
 
@@ -116,7 +122,11 @@ def counts_table(run: MonitorsRun) -> Table:
     )
     note = "One class on one image. Empty: the formula divides 0 by 0."
     return Table(
-        columns, rows, name="table-1", title="Where the printed score has no value", notes=(note,)
+        columns,
+        rows,
+        name="table-1",
+        title="Table 1: where the printed score has no value",
+        notes=(note,),
     )
 
 
@@ -141,7 +151,7 @@ def classes_table(run: MonitorsRun) -> Table:
         columns,
         tuple(rows),
         name="table-2",
-        title="What the mean over classes hides",
+        title="Table 2: what the mean over classes hides",
         notes=(note,),
     )
 
@@ -162,15 +172,15 @@ def areas_table(trial: Trial, name: str) -> Table:
     units = trial.evaluation.basis.units
     note = (
         f"{trial.evaluation.n_images} images for testing, {int(trial.unsafe.sum())} of them "
-        f"unsafe; 95 % intervals over {units.number} units ({units.name}). For AUPR, the "
-        "positives are the images that should raise an alarm."
+        f"unsafe; 95 % intervals (bootstrap t) over {units.number} units ({units.name}). For "
+        "AUPR, the positives are the images that should raise an alarm."
     )
 
     return Table(
         ("monitor", "quantity", *columns),
         tuple(rows),
         name=name,
-        title=f"{trial.title}: monitors under both paradigms",
+        title=f"Table 5, {trial.name}: monitors under both paradigms",
         notes=(note,),
     )
 
@@ -194,7 +204,7 @@ def threshold_table(trial: Trial, name: str) -> Table:
         f"the safe ones among {n_tuning} tuning images; the ideal monitors, which say yes or no, "
         "need none."
     )
-    title = f"{trial.title}: alarms at a threshold of the tuning split"
+    title = f"Table 6, {trial.name}: alarms at a threshold of the tuning split"
     columns = ("monitor", "quantity", "value", "low", "high", "images", "rejected")
     return Table(columns, tuple(rows), name=name, title=title, notes=(note,))
 
@@ -225,7 +235,7 @@ def tau_table(run: MonitorsRun) -> Table:
         columns,
         tuple(rows),
         name="table-7",
-        title="Unsafe images, and the best monitor for them, over tau",
+        title="Table 7: unsafe images, and the best monitor for them, over tau",
         notes=(note,),
     )
 
@@ -244,7 +254,7 @@ def strength_table(run: MonitorsRun) -> Table:
         columns,
         tuple(rows),
         name="table-8",
-        title="How good a proxy OOD is, by the strength of shifts",
+        title="Table 8: how good a proxy OOD is, by the strength of shifts",
         notes=(note,),
     )
 

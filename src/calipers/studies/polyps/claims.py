@@ -241,6 +241,22 @@ def _(run: PolypRun) -> ClaimJudgement:
     return ClaimJudgement(joint_verdict(flags), "\n".join(words), note)
 
 
+@CLAIMS.judge("inferior-varies-more")
+def _(run: PolypRun) -> ClaimJudgement:
+    if not run.spreads:
+        return untested(NO_MASKS)
+    good, inferior = run.spreads["good"], run.spreads["inferior"]
+    if min(good.n, inferior.n) < RULES.limit("few"):
+        return untested(f"There are {good.n} good and {inferior.n} inferior predictions only.")
+    flags = [inferior.width > good.width, inferior.relative > good.relative]
+    return ClaimJudgement(
+        joint_verdict(flags),
+        f"Median difference of the three IoUs: {good.width:.3f} for {good.n} good predictions, "
+        f"{inferior.width:.3f} for {inferior.n} inferior ones; as a share of their mean "
+        f"{good.relative:.3f} and {inferior.relative:.3f}.",
+    )
+
+
 def judge_counts(counts: Mapping[tuple[str, float], ConfusionCounts]) -> list[bool]:
     """Return for every criterion whether a tenth of the hits at 0.5 are lost at 0.75."""
     flags = []

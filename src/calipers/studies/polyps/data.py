@@ -90,8 +90,8 @@ def _archive(options: StudyOptions, progress: Progress) -> PolypArchive:
 
         if options.keep is None:
             raise UsageError(
-                "--train needs --keep DIR: training takes half an hour, and continues from there "
-                "if it is stopped"
+                "--train needs --keep DIR: training takes ten minutes of a core, and continues "
+                "from there if it is stopped"
             )
         folder = Path(options.keep)
         return train_detectors(folder, seed=options.seed, quick=options.quick, progress=progress)

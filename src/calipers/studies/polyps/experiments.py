@@ -68,6 +68,7 @@ GRID: Mapping[str, Sequence[float | str]] = {
 }
 BOX_CRITERIA = ("box-iou", "any-overlap", "point-in-box")
 MODEL_GROUPS = ("centre", "patient", "image")
+GOOD_IOU, INFERIOR_IOU = 0.75, 0.5  # box IoU from which a prediction is good, below which inferior
 FULL_HD = (1920, 1080)
 
 HEAD = """schema = "calipers.protocol/1"
@@ -99,6 +100,15 @@ class ConfusionCounts:
     fn: int
 
 
+@dataclass(frozen=True, slots=True)
+class IouSpread:
+    """How far box, mask and hull IoU of some predictions differ."""
+
+    n: int  # predictions
+    width: float  # median of the largest less the smallest
+    relative: float  # median of that as a share of the mean of the three
+
+
 @dataclass(frozen=True)
 class PolypRun:
     """The numbers of a run; what the data cannot tell is None, with a reason in `reasons`."""
@@ -118,6 +128,8 @@ class PolypRun:
     counts: Mapping[tuple[str, float], ConfusionCounts]  # (criterion, threshold), main model
     shapes: tuple[ShapeCounts, ShapeCounts] | None  # non-convex, and the other polyps
     below_half: tuple[int, int]  # centre in the mask and IoU below 0.5, of those in the mask
+    # how far box, mask and hull IoU differ: "good" and "inferior" predictions; {} without masks
+    spreads: Mapping[str, IouSpread]
     presets: Mapping[str, Evaluation]
     assignments: Mapping[tuple[str, str], Estimate]  # (assignment, metric)
     cut_curve: Mapping[str, F64]  # metric -> values at CUTS
@@ -267,6 +279,7 @@ def run_experiments(
         counts=overlap_counts(data, main, cuts[main]),
         shapes=shapes,
         below_half=_below_half(data, main, cuts[main]),
+        spreads=_spreads(data, main, cuts[main]) if data.has_masks else {},
         presets=presets,
         assignments=assignments,
         cut_curve=cut_curve,
@@ -545,6 +558,23 @@ def _below_half(data: PolypData, model: str, cut: float) -> tuple[int, int]:
     values = criteria_of(cohort, model, (point, "box-iou"))
     inside = values[point] > 0
     return int((inside & (values["box-iou"] < 0.5)).sum()), int(inside.sum())
+
+
+def _spreads(data: PolypData, model: str, cut: float) -> dict[str, IouSpread]:
+    """Return how far the three IoUs of good and of inferior predictions differ."""
+    values = criteria_of(cut_predictions(data.cohort, model, cut), model, (*OVERLAPS, POINTS[0]))
+    inside = values[POINTS[0]] > 0
+    three = np.stack([values[criterion][inside] for criterion in OVERLAPS])
+    width = np.ptp(three, axis=0)
+    relative = width / three.mean(axis=0)
+    groups = {"good": three[0] >= GOOD_IOU, "inferior": three[0] < INFERIOR_IOU}
+    spreads = {}
+    for name, rows in groups.items():
+        medians = float("nan"), float("nan")
+        if rows.any():
+            medians = float(np.median(width[rows])), float(np.median(relative[rows]))
+        spreads[name] = IouSpread(int(rows.sum()), *medians)
+    return spreads
 
 
 def _presets(data: PolypData, reasons: dict[str, str]) -> dict[str, Evaluation]:

@@ -60,7 +60,7 @@ VISIBLE = 0.3  # score of members' boxes in figure 1
 
 def study_figures(run: PolypRun) -> tuple[StudyFigure, ...]:
     """Return all figures, in the order of the paper."""
-    figures: list[StudyFigure | None] = [_recipe(run), *_centres(run), _points(run), _shapes()]
+    figures: list[StudyFigure | None] = [_recipe(run), *_centres(run), _points(run), _shapes(run)]
     figures += [_counts(run), _thresholds(run), _people(run), _criteria(), _precision(run)]
     figures += [_complementary_thresholds(run), _ranking(run), _prevalence(run), _cut(run)]
     order = {f"figure-{k}": k for k in range(1, 12)}
@@ -174,7 +174,7 @@ def _points(run: PolypRun) -> StudyFigure:
     return StudyFigure("figure-3", title, caption, tuple(panels))
 
 
-def _shapes() -> StudyFigure:
+def _shapes(run: PolypRun) -> StudyFigure:
     panels: list[Figure] = []
     for prediction in ("good", "inferior"):
         values = crescent().values[prediction]
@@ -193,6 +193,12 @@ def _shapes() -> StudyFigure:
         f"{_spread(good):.2f} for the good one and by {_spread(bad):.2f} for the inferior one; in "
         "the paper's example it is the inferior one for which they differ more."
     )
+    if run.spreads:
+        usual, poor = run.spreads["good"], run.spreads["inferior"]
+        caption += (
+            f" Of this run's predictions, the median difference is {usual.width:.2f} for {usual.n} "
+            f"with a box IoU of 0.75 or more, and {poor.width:.2f} for {poor.n} below 0.5."
+        )
     return StudyFigure("figure-4", title, caption, tuple(panels))
 
 

@@ -91,6 +91,8 @@ class SiimNumbers:
     non_convex: float  # share of masks that fill less than the limit of their hull
     shapes: tuple[ShapeCounts, ShapeCounts]  # non-convex and other masks, boxes with noise
     accepted: Mapping[tuple[str, str], float]  # (boxes, criterion at 0.5)
+    # of the same shares: 95 % intervals, resampled by image
+    intervals: Mapping[tuple[str, str], tuple[float, float]]
     curves: Mapping[str, F64]  # overlap criterion -> accepted at THRESHOLDS, boxes with noise
 
 
@@ -173,13 +175,17 @@ def siim_numbers(path: Path, *, most: int, seed: int, limit: float) -> SiimNumbe
     assert outlines is not None
     is_odd = np.asarray(outlines.voxels / outlines.hulls().voxels < limit)
     accepted: dict[tuple[str, str], float] = {}
+    intervals: dict[tuple[str, str], tuple[float, float]] = {}
+    units = cohort.references.image
     curves: dict[str, F64] = {}
     shape_counts: list[ShapeCounts] = []
     for name, kinds in (("perfect boxes", NO_NOISE), ("boxes with noise", SIIM_NOISE)):
         predicted = _boxes_only(corrupt(cohort, list(kinds), seed=seed, name="boxes"))
         values = criteria_of(predicted, "boxes", CRITERIA)
         for criterion in CRITERIA:
-            accepted[name, criterion] = float(_accepts(criterion, values[criterion]).mean())
+            share, low, high = _share(_accepts(criterion, values[criterion]), units, seed)
+            accepted[name, criterion] = share
+            intervals[name, criterion] = (low, high)
         if kinds is SIIM_NOISE:
             for criterion in CRITERIA[:3]:
                 shares = [float((values[criterion] >= t).mean()) for t in THRESHOLDS]
@@ -188,8 +194,15 @@ def siim_numbers(path: Path, *, most: int, seed: int, limit: float) -> SiimNumbe
             for group in (is_odd, ~is_odd):
                 rows = group & in_hull
                 shape_counts.append(ShapeCounts(int(rows.sum()), int((rows & ~in_mask).sum())))
-    share = float(is_odd.mean())
-    return SiimNumbers(n, len(records), share, (shape_counts[0], shape_counts[1]), accepted, curves)
+    return SiimNumbers(
+        n_masks=n,
+        n_images=len(records),
+        non_convex=float(is_odd.mean()),
+        shapes=(shape_counts[0], shape_counts[1]),
+        accepted=accepted,
+        intervals=intervals,
+        curves=curves,
+    )
 
 
 def _boxes_only(cohort: Cohort) -> Cohort:
@@ -256,7 +269,7 @@ def lidc_numbers(path: Path, *, scans: int, seed: int) -> LidcNumbers:
                 rows["nodule"].append(f"{patient}-{number}")
                 rows["size"].append(_size_of(record["masks"], spacing))
                 solid = min(marks[a].ratings["texture"], marks[b].ratings["texture"]) >= 5
-                rows["texture"].append("solid" if solid else "not solid")
+                rows["texture"].append("solid" if solid else "subsolid")
     if not references:
         raise InputError(
             "nodules that two readers marked",
@@ -280,7 +293,7 @@ def lidc_numbers(path: Path, *, scans: int, seed: int) -> LidcNumbers:
             rows,
             "iou ~ size + texture",
             ["patient", "nodule"],
-            levels={"size": ["large", "medium", "small"], "texture": ["not solid", "solid"]},
+            levels={"size": ["large", "medium", "small"], "texture": ["subsolid", "solid"]},
         )
     except CalipersError as error:
         reason = str(error)
@@ -295,7 +308,7 @@ def lidc_numbers(path: Path, *, scans: int, seed: int) -> LidcNumbers:
 
 
 def _share(accepts: Flags, units: Any, seed: int) -> tuple[float, float, float]:
-    """Return a share with its 95 % interval, resampled by patient."""
+    """Return a share with its 95 % interval, resampled by unit: a patient, or an image."""
     n_units = int(units.max()) + 1
     hits = np.bincount(units, accepts, n_units)
     total = np.bincount(units, minlength=n_units).astype(np.float64)

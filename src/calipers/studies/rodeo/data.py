@@ -132,6 +132,7 @@ class StudyData:
     """The references that the oracles corrupt, and their source."""
 
     cohort: Cohort  # the test half
+    other: Cohort  # the other half
     source: str
     all_images: int
     inputs: tuple[Mapping[str, Any], ...] = ()
@@ -172,14 +173,16 @@ def _check(cohort: Cohort, file: str) -> None:
 
 
 def _take_test_half(cohort: Cohort, words: str, seed: int) -> StudyData:
-    half = cohort.take(test_half(cohort, seed))
+    rows = test_half(cohort, seed)
+    half = cohort.take(rows)
+    other = cohort.take(np.setdiff1d(np.arange(cohort.n_images), rows))
     unit = "patient" if "patient" in cohort.images.groups else "image"
     source = (
         f"{words}: {cohort.n_images} images, {len(cohort.references)} boxes, "
         f"{len(cohort.classes)} classes; the oracles ran on the test half, {half.n_images} images "
         f"with {len(half.references)} boxes, drawn by {unit}."
     )
-    return StudyData(half, source, cohort.n_images)
+    return StudyData(half, other, source, cohort.n_images)
 
 
 def test_half(cohort: Cohort, seed: int) -> I64:

@@ -28,9 +28,10 @@ from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.protocol import Protocol
 from calipers.show.table import Cell, Table
 from calipers.show.words import join
+from calipers.studies.kept_archives import package_table
 from calipers.studies.rodeo.experiments import HEAD, MEAN_AP, RODEO
 
-VINDR = "vinbigdata-train.csv.gz"
+PACKAGE, VINDR = "torchxrayvision==1.5.7", "vinbigdata-train.csv.gz"
 NO_FINDING = "No finding"
 IN_ORDER = "mAP in input order"
 DECIDES = ("RoDeO", MEAN_AP, IN_ORDER)  # metrics by which one reader is the better one
@@ -62,6 +63,11 @@ def vindr_table() -> Path | None:
 
 def reader_cohorts(path: Path, *, quick: bool) -> dict[str, Cohort]:
     """Return the images of the three readers with the most images in common, by the reference."""
+    with package_table(path, "the table of VinDr-CXR", PACKAGE):
+        return _cohorts(path, quick)
+
+
+def _cohorts(path: Path, quick: bool) -> dict[str, Cohort]:
     readings = _readings(path)
     trios = Counter(tuple(sorted(own)) for own in readings.values())
     complete = {trio: n for trio, n in trios.items() if len(trio) == N_READERS}

@@ -313,7 +313,12 @@ def _thresholds(run: StabilityRun) -> StudyFigure:
         f"{run.cells_text}. The paper reports a steady decrease and prints no numbers (section "
         "IV-G)."
     )
-    return StudyFigure("figure-threshold", "Stability over thresholds", caption, tuple(panels))
+    lower = []
+    for cell in run.cells.values():
+        values = [estimate.value for estimate in cell.sweep("APJ")[1]]
+        lower.append(values[-1] < values[0])
+    title = f"From the first to the last threshold APJ falls in {sum(lower)} of {len(lower)} cells"
+    return StudyFigure("figure-threshold", title, caption, tuple(panels))
 
 
 def _against_dice(run: StabilityRun) -> list[StudyFigure]:
@@ -438,6 +443,14 @@ def _against_auc(run: StabilityRun) -> StudyFigure:
         "printed, over folds."
     )
     title = "Stability against bag AUC"
+    keys = [key for key in run.cells if key in run.areas]
+    if len(keys) >= 3:
+        area = np.array([run.areas[key].mean() for key in keys])
+        correlations = []
+        for name in STABILITIES:
+            score = np.array([run.cells[key][name].value for key in keys])
+            correlations.append(f"{name} {column_correlation(score, area):.2f}")
+        title = f"Correlation with bag AUC over {len(keys)} rows: {', '.join(correlations)}"
     return StudyFigure("figure-8", title, caption, tuple(panels), rows=(2,) * (len(panels) // 2))
 
 

@@ -21,6 +21,7 @@ from calipers.show.table import Amount, Cell, Kind, Table, same_kind
 from calipers.show.words import percent_text
 from calipers.stability.result import StabilityResult
 from calipers.studies.framework import counterparts_table
+from calipers.studies.kept_archives import package_table
 from calipers.studies.stability.data import (
     BINARY,
     LAST_STEPS,
@@ -125,7 +126,7 @@ def _limits(run: StabilityRun) -> Table:
         columns,
         tuple(rows),
         name="table-1",
-        title="Limits of the scores, by counting",
+        title="Table I: limits of the scores, by counting",
         notes=(note,),
     )
 
@@ -173,7 +174,11 @@ def _moves(run: StabilityRun) -> Table:
         "(n00, n01, n10, n11)."
     )
     return Table(
-        columns, tuple(rows), name="table-1-moves", title="Where scores are monotone", notes=(note,)
+        columns,
+        tuple(rows),
+        name="table-1-moves",
+        title="Table I: where scores are monotone",
+        notes=(note,),
     )
 
 
@@ -412,7 +417,8 @@ def _populations(run: StabilityRun) -> Table:
         boxes = "" if annotated is None else str(annotated)
         rows.append((PRINTED, data, name, f"{positive}+, {negative}-", "", boxes))
         if folder is not None and data == XRAY:
-            own = nih_population(folder, name)
+            with package_table(folder, "the tables of NIH ChestX-ray8", "torchxrayvision==1.5.7"):
+                own = nih_population(folder, name)
             words = f"{own[0]}+, {own[1]}-"
             rows.append(("NIH's table", data, name, words, "", str(own[2])))
     note = "Annotated: with known instances in training, and test bags. "
