@@ -115,8 +115,8 @@ def measure(kind: str) -> Measured:
         return estimates(cases, units, Certainty(replicates=replicates))
 
     values, _ = timed(lambda: valued(0))
-    few, _ = timed(lambda: valued(FEW), repeats=1)
-    many, _ = timed(lambda: valued(MANY), repeats=1)
+    few, _ = timed(lambda: valued(FEW))
+    many, _ = timed(lambda: valued(MANY))
     per_replicate = max(many - few, 0.0) / (MANY - FEW)
     preparing = max(few - FEW * per_replicate - values, 0.0)
     full = [k for k, (start, stop) in enumerate(spans(n)) if stop - start == BLOCK]

@@ -218,6 +218,68 @@ def test_other_threads_hold_nothing_back() -> None:
     assert handlers == [signal.default_int_handler]
 
 
+CUT = """
+import os, signal, sys, threading, time
+from itertools import count
+from calipers.engine import signals
+from calipers.engine.ordered_map import in_order
+from calipers.engine.processes import Processes
+
+enter, main = threading.Condition.__enter__, threading.get_ident()
+
+def run(kind):
+    if kind == "threads":
+        return list(in_order(abs, range(3), workers=2, ahead=2))
+    with Processes(1) as executor:
+        return list(in_order(abs, range(3), executor=executor, ahead=2))
+
+def cut(kind, place):
+    numbers = count()
+
+    def take(condition):
+        result = enter(condition)
+        if threading.get_ident() == main and next(numbers) == place:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return result
+
+    signal.signal(signal.SIGTERM, signals._raise)
+    threading.Condition.__enter__ = take
+    try:
+        return run(kind)
+    except signals.Terminated:
+        return None
+    finally:
+        threading.Condition.__enter__ = enter
+
+if __name__ == "__main__":
+    first, step = map(int, sys.argv[2:])
+    for place in count(first, step):
+        print(place, flush=True)
+        if cut(sys.argv[1], place) is not None:
+            break
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
+@pytest.mark.parametrize(
+    ("kind", "first", "step"),
+    [
+        ("threads", 0, 1),
+        ("processes", 4, 3),
+        # starts a process for every place
+        pytest.param("processes", 0, 1, marks=pytest.mark.slow),
+    ],
+)
+def test_a_signal_leaves_no_lock_taken(tmp_path: Path, kind: str, first: int, step: int) -> None:
+    """Wherever it comes: workers that wait for a lock of the main thread would never end."""
+    (tmp_path / "cut.py").write_text(CUT)
+    words = [sys.executable, str(tmp_path / "cut.py"), kind, str(first), str(step)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    places = done.stdout.split()
+    assert len(places) > 1
+    assert places[0] == str(first)
+
+
 class Fragile(Executor):
     """Works here, but says that the worker died whenever an item is deadly."""
 

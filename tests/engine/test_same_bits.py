@@ -69,6 +69,13 @@ def of_evaluate(cohort: cal.Cohort, folder: Path, **how: Any) -> Any:
     return cal.evaluate(cohort, FEW, **how).as_dict()["rows"]
 
 
+def of_compare(cohort: cal.Cohort, folder: Path, **how: Any) -> Any:
+    how.pop("executor", None)  # replicates are drawn where the result is written
+    ev = cal.evaluate(cohort, FEW, ci=False)
+    tests = [ev.compare(test=test, per_class=True, **how) for test in ("bootstrap", "permutation")]
+    return [*[test.as_dict() for test in tests], ev.rank(**how)]
+
+
 def of_sweep(cohort: cal.Cohort, folder: Path, **how: Any) -> Any:
     return cal.sweep(cohort, "F1@0.5", {"threshold": [0.3, 0.5]}, **how).to_json()
 
@@ -116,6 +123,7 @@ def of_maps(cohort: cal.Cohort, folder: Path, **how: Any) -> Any:
 
 WORK: tuple[Callable[..., Any], ...] = (
     of_evaluate,
+    of_compare,
     of_sweep,
     of_oracle,
     of_multiverse,
@@ -141,7 +149,7 @@ def test_threads_and_shuffled_blocks(
         assert digest(run(jobs=number)) == expected, f"{number} threads"
         with Shuffled(number, seed=number) as executor:
             assert digest(run(jobs=number, executor=executor)) == expected, f"{number} shuffled"
-        assert executor.n_calls > 1 or work is of_objects
+        assert executor.n_calls > 1 or work in (of_compare, of_objects)
 
 
 def test_a_thread_never_takes_what_another_one_computed() -> None:

@@ -6,6 +6,7 @@ The tables are those of `show.differences`; the sentences are those of the resul
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -120,31 +121,50 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     cohort = source.cohort(protocol, options)
     narrator.say(f"{sizes_text(cohort, models=True)}; protocol {protocol.name}")
-    evaluation = evaluate(cohort, protocol, seed=options["seed"], ci=False, jobs=options["jobs"])
+    progress = narrator.steps("matching", "resampling", "ranking")
+    evaluation = evaluate(
+        cohort,
+        protocol,
+        seed=options["seed"],
+        ci=False,
+        jobs=options["jobs"],
+        progress=progress,
+    )
     comparison = evaluation.compare(
         metrics=names,
         margin=margin,
         test=options["test"],
         correction=options["correction"],
         per_class=options["per_class"],
-        progress=narrator.steps("resampling"),
+        jobs=options["jobs"],
+        progress=progress,
     )
     yardstick = margin if isinstance(margin, float) else None
     sentences = reader_sentences(evaluation, yardstick)
-    result = _with_ranking(comparison, evaluation, names, options)
+    result = _with_ranking(comparison, evaluation, names, options, progress)
     _finish(result, sentences, narrator, options)
 
 
 def _with_ranking(
-    comparison: Any, evaluation: Any, names: list[str] | None, options: dict[str, Any]
+    comparison: Any,
+    evaluation: Any,
+    names: list[str] | None,
+    options: dict[str, Any],
+    progress: Callable[[int, int], None],
 ) -> Any:
     """Return the comparison with its ranking; without a request, a ranking that is impossible
     becomes a note.
     """
     first = names[0] if names and names != ["all"] else None
-    method = {"method": options["rank_method"], "missing": options["missing"]}
     try:
-        return replace(comparison, ranking=evaluation.rank(options["rank"] or first, **method))
+        ranking = evaluation.rank(
+            options["rank"] or first,
+            method=options["rank_method"],
+            missing=options["missing"],
+            jobs=options["jobs"],
+            progress=progress,
+        )
+        return replace(comparison, ranking=ranking)
     except UsageError as error:
         # Whoever asked for a ranking gets the error; a comparison alone must not fail for it.
         if options["rank"] or options["rank_method"] != DATA_SET:

@@ -313,7 +313,7 @@ def _fused(
             name=name,
             metrics=metrics,
             jobs=options["jobs"],
-            progress=narrator.steps("resampling"),
+            progress=narrator.steps("matching", "resampling", "comparing"),
         )
     fused = cohort.with_predictions(name, fusion.predictions)
 

@@ -13,10 +13,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from calipers.engine.signals import never, patient_interrupts
+from calipers.engine.signals import never, patient_interrupts, signals_later
 from calipers.errors import CalipersError, UsageError, shown
 
 if TYPE_CHECKING:
@@ -163,7 +165,7 @@ def smallest_fatal(
     while True:
         for piece in halves(item):
             try:
-                executor.submit(work, piece).result()
+                _outcome(_begun(executor, work, piece))
             except WorkerDied:
                 item = piece
                 break
@@ -194,8 +196,8 @@ class _Queue(Generic[Item, Result]):
         elif executor is None:
             result = _later(self.work, item)
         else:
-            future = executor.submit(self.work, item)
-            result = future.result
+            future = _begun(executor, self.work, item)
+            result = partial(_outcome, future)
         self.entries.append((k, result, future))
 
     def next(self) -> Result:
@@ -216,7 +218,29 @@ class _Queue(Generic[Item, Result]):
         """Give up what is still under way."""
         for _, _, future in self.entries:
             if future is not None:
-                future.cancel()
+                with signals_later():
+                    future.cancel()
+
+
+def _begun(executor: Executor, work: Callable[[Item], Result], item: Item) -> Future[Result]:
+    """Give an item to an executor."""
+    with signals_later():
+        return executor.submit(work, item)
+
+
+def _outcome(future: Future[Result]) -> Result:
+    """Wait for the result of a future.
+
+    Signals end the waiting, but reach this thread only while it has no lock of the future: its
+    worker could not deliver, and so never end.
+    """
+    arrival = Lock()
+    arrival.acquire()
+    with signals_later():
+        future.add_done_callback(lambda _: arrival.release())
+    arrival.acquire()
+    with signals_later():
+        return future.result()
 
 
 def _later(work: Callable[[Item], Result], item: Item) -> Callable[[], Result]:

@@ -65,8 +65,11 @@ class Processes(Executor):
         self.workers = workers
         self._threads: list[threading.Thread] = []
         self._processes: set[_Worker] = set()
-        # Guards all that follows; it is notified whenever a thread may have something to do.
-        self._state = threading.Condition()
+        # Guards all that follows. Blocks take the lock itself, which is one step: to take the
+        # condition is several, and a signal between them would leave it taken.
+        self._lock = threading.RLock()
+        # Is notified whenever a thread may have something to do.
+        self._state = threading.Condition(self._lock)
         self._waiting: deque[_Call] = deque()
         self._suspects: deque[_Call] = deque()  # wait until nothing else waits or runs
         self._n_running = 0
@@ -77,20 +80,21 @@ class Processes(Executor):
         """Begin a call; keywords are not supported."""
         assert not kwargs, "calls have positional arguments only"
         task = _Call(call, args, Future())
-        with self._state:
+        with self._lock:
             if self._closed:
                 raise RuntimeError("the workers have been ended")
             self._waiting.append(task)
             self._state.notify_all()
             if len(self._threads) < min(self.workers, self._n_running + len(self._waiting)):
                 # A daemon: an error elsewhere must not leave the program waiting for a decoder.
-                self._threads.append(threading.Thread(target=self._serve, daemon=True))
-                self._threads[-1].start()
+                thread = threading.Thread(target=self._serve, daemon=True)
+                thread.start()
+                self._threads.append(thread)
         return task.future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the workers: after the calls that they work on, or at once."""
-        with self._state:
+        with self._lock:
             self._closed = True
             for task in (*self._waiting, *self._suspects):
                 _give_up(task.future)
@@ -124,7 +128,7 @@ class Processes(Executor):
                 self._try_again(task, death.how)
             except BaseException as error:
                 task.future.set_exception(error)
-            with self._state:
+            with self._lock:
                 self._n_running -= 1
                 self._is_alone = False
                 self._state.notify_all()
@@ -132,7 +136,7 @@ class Processes(Executor):
 
     def _next(self) -> _Call | None:
         """Return the call whose turn it is, None if there will be no more."""
-        with self._state:
+        with self._lock:
             while not self._closed:
                 if self._waiting and not self._is_alone:
                     self._n_running += 1
@@ -145,7 +149,7 @@ class Processes(Executor):
 
     def _try_again(self, task: _Call, how: str) -> None:
         task.deaths += 1
-        with self._state:
+        with self._lock:
             if self._closed:
                 _give_up(task.future)
             elif self._is_alone:
@@ -157,7 +161,7 @@ class Processes(Executor):
 
     def _new_worker(self) -> _Worker:
         worker = _Worker()
-        with self._state:
+        with self._lock:
             self._processes.add(worker)
             if self._closed:  # in the meantime
                 worker.process.kill()
@@ -166,7 +170,7 @@ class Processes(Executor):
     def _end(self, worker: _Worker | None) -> None:
         """End a worker."""
         if worker is not None:
-            with self._state:
+            with self._lock:
                 self._processes.discard(worker)
             worker.end()
 

@@ -7,6 +7,9 @@
   that files are closed, and what is half-written goes.
 - `die_of_signals`: when the exit code is settled, nothing is left to put in order.
 - `patient_interrupts`: while a run keeps what it has finished, the first Ctrl-C waits.
+- `signals_later`: while this thread has a lock that workers need, a signal waits. Conditions and
+  futures are written in Python: an exception between taking their lock and the block that gives it
+  back leaves the lock taken for ever, and whoever waits for the workers then waits for ever too.
 
 Only `calipers.__main__` and `calipers.cli.main` change signals, and `patient_interrupts` for as
 long as it lasts: Calipers as a library leaves them alone. A signal that is ignored stays so, as it
@@ -30,6 +33,8 @@ ENDINGS = {
 }
 STDERR = 2
 _received: list[int] = []
+_depth = 0  # of the steps of the main thread that a signal must not cut
+_late: list[type[KeyboardInterrupt]] = []  # what signals raise that came in such a step
 
 
 class Terminated(KeyboardInterrupt):
@@ -89,10 +94,38 @@ def _leave(number: int, frame: FrameType | None) -> None:
 def _raise(number: int, frame: FrameType | None) -> None:
     _received.append(number)
     if number == signal.SIGINT:
-        raise KeyboardInterrupt
+        _raise_soon(KeyboardInterrupt)
+        return
     # The second one ends the process at once.
     signal.signal(number, signal.SIG_DFL)
-    raise Terminated
+    _raise_soon(Terminated)
+
+
+def _raise_soon(stop: type[KeyboardInterrupt]) -> None:
+    if not _depth:
+        raise stop
+    _late.append(stop)
+
+
+@contextmanager
+def signals_later() -> Iterator[None]:
+    """Let signals raise their exception after a short step, never within it.
+
+    This holds for the handlers of this module; other threads than the main one get no signals.
+    """
+    global _depth
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _depth += 1
+    try:
+        yield
+    finally:
+        _depth -= 1
+        if _late and not _depth:
+            stop = _late[0]
+            _late.clear()
+            raise stop
 
 
 @contextmanager
@@ -109,7 +142,7 @@ def patient_interrupts() -> Iterator[Callable[[], None]]:
     def hold(number: int, frame: FrameType | None) -> None:
         nonlocal waiting
         if waiting:  # the second one is serious
-            raise KeyboardInterrupt
+            _raise_soon(KeyboardInterrupt)
         waiting = True
 
     def interrupted() -> None:

@@ -48,6 +48,7 @@ def compare(
     correction: str | None = None,
     replicates: int | None = None,
     per_class: bool = False,
+    jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Compare models on the same images; see `Evaluation.compare`."""
@@ -64,6 +65,7 @@ def compare(
         units=units_to_compare(evaluation),
         replicates=n_replicates(replicates, protocol.replicates),
         n_rows=1 + len(evaluation.cohort.classes) if per_class else 1,
+        jobs=jobs,
         progress=progress,
     )
     (comparison,) = _compared([work], _correction(correction, work.test))
@@ -94,6 +96,7 @@ def compare_together(
                 units=units_to_compare(evaluation),
                 replicates=n_replicates(None, protocol.replicates),
                 n_rows=1,
+                jobs=1,
                 progress=None,
             )
         )
@@ -183,6 +186,7 @@ class _ComparisonWork:
     units: Units
     replicates: int
     n_rows: int  # 1 for the pooled row alone
+    jobs: int  # threads that resample
     progress: Callable[[int, int], None] | None
 
     def tested_rows(self) -> list[_TestedRow]:
@@ -209,6 +213,7 @@ class _ComparisonWork:
             seed,
             rows=self.n_rows,
             progress=after_block,
+            workers=self.jobs,
         )
         of_model = dict(zip(models, replicates))
         for a, b in self.pairs:
@@ -223,6 +228,7 @@ class _ComparisonWork:
                     seed,
                     rows=self.n_rows,
                     progress=after_block,
+                    workers=self.jobs,
                 )
                 trades = list(map(flat, values))
             tests: list[_TestedRow] = []

@@ -30,8 +30,9 @@ from calipers.metrics.base import Evidence, Metric
 from calipers.results.comparison import Ranking
 from calipers.statistics import ranks
 from calipers.statistics.comparison import Evidences, alone, bootstrapped
+from calipers.statistics.estimates import Progress, block_counter
 from calipers.statistics.intervals import FEWEST_UNITS
-from calipers.statistics.weights import Units, bootstrap
+from calipers.statistics.weights import BLOCK, Units, bootstrap
 
 REPLICATES = 1000  # at most, unless asked for: ranks are whole numbers and settle early
 WORST = "worst"
@@ -47,6 +48,8 @@ def rank(
     quantile: float = 0.05,
     missing: str | None = None,
     replicates: int | None = None,
+    jobs: int = 1,
+    progress: Progress | None = None,
 ) -> Ranking:
     """Rank the models of an evaluation; see `Evaluation.rank`."""
     _check(method, missing, quantile)
@@ -67,6 +70,8 @@ def rank(
         replicates=number if units.freedom + 1 >= FEWEST_UNITS else 0,
         rule=ranks.Rule(method, not only.facts.lower_is_better(name), quantile, protocol.level),
         fill=missing == WORST,
+        jobs=jobs,
+        progress=progress,
     )
     return field.ranked(label)
 
@@ -97,6 +102,8 @@ class _Field:
     replicates: int
     rule: ranks.Rule
     fill: bool  # whether an undefined value of a single model counts as the worst
+    jobs: int  # threads that resample
+    progress: Progress | None
 
     def ranked(self, label: str | None) -> Ranking:
         """Return the ranking with replicates, tests and agreement."""
@@ -157,7 +164,14 @@ class _Field:
         columns = [np.zeros((0, len(tables)))]
         if self.replicates:
             values_of_models = bootstrapped(
-                [self.metric], by_key, self.units, self.replicates, seed, rows=self.row + 1
+                [self.metric],
+                by_key,
+                self.units,
+                self.replicates,
+                seed,
+                rows=self.row + 1,
+                progress=block_counter(self.progress, -(-self.replicates // BLOCK)),
+                workers=self.jobs,
             )
             columns = [values[0][:, self.row, :1] for values in values_of_models]
         replicates = np.concatenate(columns, axis=1)

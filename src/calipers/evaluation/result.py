@@ -346,6 +346,7 @@ class Evaluation(Document):
         correction: str | None = None,
         replicates: int | None = None,
         per_class: bool = False,
+        jobs: int = 1,
         progress: Callable[[int, int], None] | None = None,
     ) -> Comparison:
         """Compare models on the same images: differences with intervals, tests, and what they say
@@ -372,6 +373,8 @@ class Evaluation(Document):
             Of bootstrap and permutation; those of the protocol if left out.
         per_class
             Compare the classes too; they join the family of tests.
+        jobs
+            Threads that resample; results do not depend on it.
         progress
             Called with (blocks done, blocks in all).
 
@@ -395,6 +398,7 @@ class Evaluation(Document):
             correction=correction,
             replicates=replicates,
             per_class=per_class,
+            jobs=jobs,
             progress=progress,
         )
 
@@ -407,6 +411,8 @@ class Evaluation(Document):
         quantile: float = 0.05,
         missing: str | None = None,
         replicates: int | None = None,
+        jobs: int = 1,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Ranking:
         """Rank the models in one metric, and say how stable the ranking is.
 
@@ -426,6 +432,10 @@ class Evaluation(Document):
             ``"worst"`` gives a model without a value the worst one; it is an error if left out.
         replicates
             Of the bootstrap; at most 1000 if left out.
+        jobs
+            Threads that resample; results do not depend on it.
+        progress
+            Called with (blocks done, blocks in all).
 
         Examples
         --------
@@ -443,6 +453,8 @@ class Evaluation(Document):
             quantile=quantile,
             missing=missing,
             replicates=replicates,
+            jobs=jobs,
+            progress=progress,
         )
 
     def by(self, *groupings: str) -> Evaluation:

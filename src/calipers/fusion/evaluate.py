@@ -60,8 +60,8 @@ def evaluate_fusion(
     # Only what is compared: other models of the cohort would join the family of tests.
     compared = replace(cohort, models=models, maps={})
     names = chosen_metrics(protocol, metrics)
-    evaluation = evaluate(compared, protocol.only(names), seed=seed, jobs=jobs)
-    comparison = evaluation.compare(name, metrics=names, progress=progress)
+    evaluation = evaluate(compared, protocol.only(names), seed=seed, jobs=jobs, progress=progress)
+    comparison = evaluation.compare(name, metrics=names, jobs=jobs, progress=progress)
     rows = []
     for row in evaluation.rows:
         is_pooled = row.label is None and row.group is None

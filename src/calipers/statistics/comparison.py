@@ -54,9 +54,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import F64
+from calipers.engine.ordered_map import in_order
 from calipers.errors import UsageError, did_you_mean
 from calipers.metrics.base import Evidence, Metric
 from calipers.results.comparison import smallest_p
+from calipers.statistics.estimates import AHEAD, weighed
 from calipers.statistics.few_errors import special
 from calipers.statistics.intervals import (
     FEWEST_UNITS,
@@ -106,7 +108,8 @@ def bootstrapped(
     seed: int,
     *,
     rows: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = lambda: None,
+    workers: int = 1,
 ) -> list[list[F64]]:
     """Return, per model and metric, (B, rows, names): values under bootstrap weights that all of
     them share.
@@ -117,20 +120,20 @@ def bootstrapped(
         Of every model.
     rows
         How many rows of the values are kept: 1 is the pooled one, classes follow.
+    workers
+        Threads; the values do not depend on it.
     """
-    values: list[list[F64]] = []
-    parts: dict[tuple[int, int], list[F64]] = {}
-    # Weights outside, models inside: both see the same draws, and each block is made once.
-    for weights in bootstrap(units, replicates, seed):
-        for model, tables in enumerate(evidence):
-            for k, metric in enumerate(metrics):
-                block = metric.value(tables[metric.recipe.key], weights)[:, :rows]
-                parts.setdefault((model, k), []).append(block)
-        if progress is not None:
-            progress()
-    for model in range(len(evidence)):
-        values.append([np.concatenate(parts[model, k]) for k in range(len(metrics))])
-    return values
+
+    def first_rows(metric: Metric[Any], table: Evidence, weights: Weights) -> tuple[F64, ...]:
+        return (metric.value(table, weights)[:, :rows],)
+
+    cases = []
+    for tables in evidence:
+        cases += [(metric, tables[metric.recipe.key]) for metric in metrics]
+    blocks = bootstrap(units, replicates, seed)
+    values = [parts[0] for parts in weighed(cases, blocks, progress, first_rows, workers)]
+    n = len(metrics)
+    return [values[k * n : (k + 1) * n] for k in range(len(evidence))]
 
 
 def traded(
@@ -142,24 +145,34 @@ def traded(
     seed: int,
     *,
     rows: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = lambda: None,
+    workers: int = 1,
 ) -> list[F64]:
-    """Return, per metric, (trades, rows, names): differences after trades of units."""
+    """Return, per metric, (trades, rows, names): differences after trades of units; ``workers`` are
+    threads.
+    """
     keys = dict.fromkeys(metric.recipe.key for metric in metrics)
     both = {key: type(a[key]).concat([a[key], b[key]]) for key in keys}
     exact = exact_swaps(units)
-    parts: list[list[F64]] = [[] for _ in metrics]
-    for trades in swaps(units, replicates, seed):
+
+    def differences_after(trades: Weights) -> list[F64]:
         one = np.concatenate((trades ^ 1, trades), axis=1)
         other = np.concatenate((trades, trades ^ 1), axis=1)
-        for k, metric in enumerate(metrics):
+        block = []
+        for metric in metrics:
             evidence = both[metric.recipe.key]
             values = metric.value(evidence, one)[:, :rows]
             if not exact:
                 values = values - metric.value(evidence, other)[:, :rows]
+            block.append(values)
+        return block
+
+    parts: list[list[F64]] = [[] for _ in metrics]
+    trials = swaps(units, replicates, seed)
+    for block in in_order(differences_after, trials, workers=workers, ahead=AHEAD * workers):
+        for k, values in enumerate(block):
             parts[k].append(values)
-        if progress is not None:
-            progress()
+        progress()
     differences = [np.concatenate(blocks) for blocks in parts]
     if not exact:
         return differences

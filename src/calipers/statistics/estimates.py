@@ -187,7 +187,7 @@ def replicates(
     """
     blocks = bootstrap(units, certainty.replicates, certainty.seed)
     total = -(-certainty.replicates // BLOCK)
-    after_block = _block_counter(progress, total)
+    after_block = block_counter(progress, total)
     return [parts[0] for parts in weighed(cases, blocks, after_block, _values, workers)]
 
 
@@ -220,7 +220,7 @@ def _values(metric: Metric[Any], evidence: Any, weights: Weights) -> tuple[F64, 
     return (metric.value(evidence, weights),)
 
 
-def _block_counter(progress: Progress | None, total: int) -> Callable[[], None]:
+def block_counter(progress: Progress | None, total: int) -> Callable[[], None]:
     """Return a function that reports one more block of ``total`` every time it is called."""
     number = count(1)
 

@@ -81,7 +81,18 @@ def text_column_of(names: Sequence[str], codes: NDArray[np.integer]) -> Any:
 
 def constant_column(name: str, n: int) -> Any:
     """Return a column that says the same in every row."""
-    return text_column_of([name], np.zeros(n, np.int64))
+    import pyarrow as pa
+
+    encoded = name.encode("utf-8")
+    step = max(1, CHUNK // max(1, len(encoded)))
+    parts = []
+    # There may be a row per voxel, so no row gets an object of Python.
+    for start in range(0, n, step):
+        rows = min(step, n - start)
+        offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(len(encoded))
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(encoded * rows)]
+        parts.append(pa.Array.from_buffers(pa.string(), rows, buffers))
+    return pa.chunked_array(parts, pa.string())
 
 
 def stack_columns(parts: Sequence[Any]) -> Any:
