@@ -572,7 +572,7 @@ def _with_objects(
     if "missing" in options:
         reading["missing_volumes"] = options["missing"]
     marked = [facts.values for facts in surveys[0].files.values()]
-    predicted = []
+    predicted: list[Any] = []
     for one in surveys[1:]:
         predicted.extend(facts.values for facts in one.files.values())
     # Numbers of one side alone mean nothing to the other: read as objects, they would merge.
