@@ -34,7 +34,7 @@ ONE: list[list[Any]] = [
 ]
 NONE: list[list[Any]] = [
     [{}, 1],
-    [object(), object()],
+    [..., NotImplemented],
     [b"a", "a"],
     [1j, 2],
     [[1, [2]], 1],
