@@ -17,7 +17,7 @@ from calipers.errors import UsageError
 from calipers.evaluation.catalogue import FIGURES
 from calipers.report.context import context_of
 from calipers.report.sections import comparison_section
-from calipers.show.differences import ranking_table
+from calipers.show.comparison_tables import ranking_table
 from calipers.statistics.comparison import smallest_p
 from calipers.synthetic.volumes import demo_samples
 from evaluated import evaluated_demo

@@ -9,8 +9,8 @@ import pytest
 
 import calipers as cal
 from calipers.data.bags import ArrayBags
-from calipers.stability.answers import leave_one_out
 from calipers.stability.evidence import collect
+from calipers.stability.score_diagnostics import leave_one_out
 
 SIMULATIONS = 200
 

@@ -14,8 +14,8 @@ from scipy import stats
 import calipers as cal
 from calipers.show.words import marks_of
 from calipers.stability.analyse import stability_table
-from calipers.stability.answers import components, jackknife_error, paradox
 from calipers.stability.result import StabilityResult, remarks
+from calipers.stability.score_diagnostics import components, jackknife_error, paradox
 from calipers.stability.scores import CALLED, SCORES
 from reference import stability as twin
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`calipers compare REFS PREDS PREDS...`: differences of models with tests, and a ranking.
 
-The tables are those of `show.differences`; the sentences are those of the result.
+The tables are those of `show.comparison_tables`; the sentences are those of the result.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def without_deadly_images(
     out, and the user is told, also with --quiet and --json: the result does not say it.
     """
     from calipers.engine.leniency import Leniency
-    from calipers.matching.survivors import on_survivors
+    from calipers.matching.deadly_images import on_survivors
 
     leniency = Leniency(not options["strict"], options["allow_loss"])
     result, rest = on_survivors(work, cohort, leniency)

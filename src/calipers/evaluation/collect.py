@@ -26,8 +26,8 @@ from calipers.engine.store import RunPlan
 from calipers.errors import InputError, UsageError
 from calipers.evaluation.protocol import Protocol
 from calipers.matching.assign import MatchRecipe
+from calipers.matching.deadly_images import PartialBlock, Salvage, deadly_image
 from calipers.matching.matches import Matches, View
-from calipers.matching.survivors import PartialBlock, Salvage, deadly_image
 from calipers.metrics.base import Evidence, Metric, Recipe
 from calipers.results.estimate import Row
 from calipers.statistics.estimates import Certainty, estimates, rows_of

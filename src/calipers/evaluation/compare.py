@@ -26,7 +26,7 @@ from calipers.evaluation.result import Evaluation, cohort_counts
 from calipers.metrics.base import Evidence, Metric
 from calipers.results.comparison import Comparison, Difference, smallest_p
 from calipers.results.estimate import Estimate
-from calipers.show.differences import Manner, describe
+from calipers.show.comparison_tables import Manner, describe
 from calipers.show.words import digits, interval_text, number_text, plural, signed_text
 from calipers.statistics import comparison as paired
 from calipers.statistics.comparison import CORRECTIONS, adjusted

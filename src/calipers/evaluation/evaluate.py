@@ -38,8 +38,8 @@ from calipers.evaluation.collect import (
 from calipers.evaluation.groups import check_columns, grouped
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
+from calipers.matching.deadly_images import without_images
 from calipers.matching.matches import View
-from calipers.matching.survivors import without_images
 from calipers.metrics.base import MetricPlan
 from calipers.metrics.ranking import AveragePrecision
 from calipers.metrics.rodeo import PARTS, Rodeo

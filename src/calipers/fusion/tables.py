@@ -16,7 +16,7 @@ from calipers.fusion.result import (
     FusionTuning,
 )
 from calipers.results.comparison import Difference
-from calipers.show.differences import P_COLUMNS
+from calipers.show.comparison_tables import P_COLUMNS
 from calipers.show.table import Table, TableRow
 from calipers.show.words import (
     intervals_by,

@@ -33,7 +33,7 @@ from calipers.data.objects import Objects, Predictions
 from calipers.engine.ordered_map import WorkerDied, in_order
 from calipers.errors import InputError, UsageError, did_you_mean, one_of, real, shown, whole
 from calipers.io.source import list_files
-from calipers.matching.survivors import deadly_image
+from calipers.matching.deadly_images import deadly_image
 from calipers.monitors.scope import array_of
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ from calipers.monitors.metrics import (
 )
 from calipers.results.comparison import Difference
 from calipers.results.estimate import Estimate, Row, number
-from calipers.show.differences import Manner, describe
+from calipers.show.comparison_tables import Manner, describe
 from calipers.statistics.comparison import adjusted, judge, max_t
 from calipers.statistics.estimates import Case, Certainty, Progress, estimates, replicates
 from calipers.statistics.intervals import FEWEST_UNITS, Interval

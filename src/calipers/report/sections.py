@@ -69,7 +69,7 @@ from calipers.results.comparison import Comparison, GroupedRows
 from calipers.results.estimate import Row
 from calipers.results.files import environment
 from calipers.show import html
-from calipers.show.differences import differences_table
+from calipers.show.comparison_tables import differences_table
 from calipers.show.html import details, items, paragraph, table_block, text
 from calipers.show.table import Cell, Table
 from calipers.show.words import count_text as counted

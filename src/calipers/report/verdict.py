@@ -23,7 +23,7 @@ from calipers.kernels import assignment
 from calipers.matching.matches import View
 from calipers.results.comparison import Comparison, Difference
 from calipers.results.estimate import Estimate
-from calipers.show.differences import Manner, p_in_words
+from calipers.show.comparison_tables import Manner, p_in_words
 from calipers.show.words import (
     count_text,
     digits,

@@ -183,7 +183,7 @@ class Ranking(Document):
 
     FIGURES: ClassVar[str] = "calipers.evaluation.catalogue:RANKING_FIGURES"
     FIRST_FIGURE: ClassVar[str] = "ranking"
-    SENTENCE: ClassVar[str] = "calipers.show.differences:ranking_sentence"
+    SENTENCE: ClassVar[str] = "calipers.show.comparison_tables:ranking_sentence"
 
     metric: str
     metric_id: str
@@ -279,7 +279,7 @@ class Comparison(Document):
     SCHEMA = "calipers.comparison/1"
     FIGURES = "calipers.evaluation.catalogue:COMPARISON_FIGURES"
     FIRST_FIGURE = "differences"
-    TABLES = "calipers.show.differences:tables"
+    TABLES = "calipers.show.comparison_tables:tables"
 
     rows: tuple[Difference, ...]
     level: float

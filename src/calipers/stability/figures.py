@@ -57,9 +57,9 @@ from calipers.show.words import (
     why,
 )
 from calipers.stability.analyse import COLUMNS, Cell, StabilityTable
-from calipers.stability.answers import CallCounts, correlation
 from calipers.stability.objects_result import ObjectStability
 from calipers.stability.result import StabilityResult
+from calipers.stability.score_diagnostics import CallCounts, correlation
 from calipers.stability.scores import AT_THRESHOLD, called_values
 
 SIDE = 64  # cells along a side, at most; larger maps are shown in blocks

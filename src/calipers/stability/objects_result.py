@@ -37,8 +37,8 @@ from calipers.show.words import (
     span_text,
     two_decimals,
 )
-from calipers.stability.answers import jackknife_error, t_interval
 from calipers.stability.objects_evidence import ObjectPairs, mean_of_defined
+from calipers.stability.score_diagnostics import jackknife_error, t_interval
 
 NAN = math.nan
 MEANS = ("agreement", "mean-iou")

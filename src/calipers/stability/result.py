@@ -37,7 +37,8 @@ from calipers.show.words import (
     value_in_words,
 )
 from calipers.stability import scores as localizing
-from calipers.stability.answers import (
+from calipers.stability.evidence import ALL_MODELS, BagPairs, StabilityPlan, check_name, pair_scores
+from calipers.stability.score_diagnostics import (
     APART,
     ONE_SIDED,
     CallCounts,
@@ -52,7 +53,6 @@ from calipers.stability.answers import (
     leave_one_out,
     paradox,
 )
-from calipers.stability.evidence import ALL_MODELS, BagPairs, StabilityPlan, check_name, pair_scores
 from calipers.stability.scores import (
     AT_THRESHOLD,
     CALLED,

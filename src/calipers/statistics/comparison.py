@@ -2,8 +2,8 @@
 """Two models on the same images: differences under shared weights, p values, adjustment.
 
 `calipers.evaluation` calls `bootstrapped` and `traded` for replicates, `judge` for intervals and p
-values, and `adjusted` or `max_t` for many tests at once; `show.differences` has the sentences. With
-``theta`` a metric, A and B two models and ``d = theta_A - theta_B``:
+values, and `adjusted` or `max_t` for many tests at once; `show.comparison_tables` has the
+sentences. With ``theta`` a metric, A and B two models and ``d = theta_A - theta_B``:
 
 bootstrap (the default)
     Units are drawn, and both models are judged on what was drawn. The replicates of d give its

@@ -42,7 +42,6 @@ from calipers.results.files import (
 from calipers.results.schema import structure
 from calipers.show.table import Kind, Table
 from calipers.training.backbones import INSTALLED
-from calipers.training.curves import write_training_page
 from calipers.training.datasets.augment import require_transforms
 from calipers.training.datasets.canvases import Canvases
 from calipers.training.datasets.frames import Frames
@@ -64,6 +63,7 @@ from calipers.training.loop import (
 )
 from calipers.training.members import Member, check_options, members_of, split_of
 from calipers.training.models import AVERAGE, model_of
+from calipers.training.page import write_training_page
 from calipers.training.training_plan import TrainingPlan
 
 RUN, RUN_SCHEMA = "run.json", "calipers.training-run/1"

@@ -29,8 +29,8 @@ from calipers.data.bags import Bags
 from calipers.kernels import ranks as pairwise
 from calipers.stability import bag_scores as pooling
 from calipers.stability.analyse import stability
-from calipers.stability.answers import correlation
 from calipers.stability.result import StabilityResult
+from calipers.stability.score_diagnostics import correlation
 from calipers.studies.framework import Progress, StudyOptions
 from calipers.studies.stability.archive import (
     ARCHIVE,

@@ -23,7 +23,7 @@ from calipers.engine.leniency import Leniency
 from calipers.engine.ordered_map import Part, WorkerDied
 from calipers.engine.store import merged, opened
 from calipers.evaluation import collect
-from calipers.matching.survivors import on_survivors
+from calipers.matching.deadly_images import on_survivors
 from random_cohorts import random_cohort
 
 PROTOCOL = replace(cal.Protocol.load("overview").only(["F1@0.5", "AP@0.5"]), replicates=100)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers beyond the scores: who calls, where scores vary, what misleads, other trainings.
+"""What stands behind the scores: who calls, where scores vary, what misleads, other trainings.
 
 `StabilityResult` calls these functions with `BagPairs` or with scores of pairs (B bags, P pairs).
 Figures and the JSON document show them.

@@ -8,8 +8,8 @@ import pytest
 from training.needs import NEEDS_TORCH
 
 pytest.importorskip("torch", reason=NEEDS_TORCH)
-from calipers.training.curves import MOST_LINES, curves_of
 from calipers.training.loop import Epoch, History
+from calipers.training.page import MOST_LINES, curves_of
 
 
 def history(losses, areas=None, best=None):
