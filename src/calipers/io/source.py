@@ -221,7 +221,7 @@ def require_file(path: Path | str) -> Path:
         status = path.stat()
     except FileNotFoundError:
         kind = "a file" if path.suffix else "a file or folder"
-        raise InputError(wanted, rule="not-found", file=str(path), hint=_neighbours(path)) from None
+        raise InputError(kind, rule="not-found", file=str(path), hint=_neighbours(path)) from None
     except (OSError, ValueError) as error:
         raise InputError(
             "a readable file", rule="not-readable", file=str(path), value=str(error)
