@@ -518,7 +518,6 @@ class ErrorTypes:
             class_means=frozenset(names_of["gain"]),
             bias_reach=dict.fromkeys(names_of["gain"], BIAS_REACH) | reaches,
             few_bias_reach=reaches,
-            less_than_share=frozenset(names_of["gain"]),
             error_costs=costs,
             equal_costs=frozenset(misses),
             rough=frozenset(names_of["gain"]),

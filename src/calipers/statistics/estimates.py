@@ -12,6 +12,7 @@ has rules of his own (shares, ratings) amends the intervals on the way.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -369,9 +370,10 @@ class ClassSample:
     def support(self, pooled: Support, rows: NDArray[np.int64] | None = None) -> Support:
         """Return what the mean over some classes rests on, from what all objects are worth.
 
-        A gain as a mean of C classes of n_c references each is worth ``C^2 / sum(1 / n_c)`` of
-        them, as many as there are only if all are equally frequent: an error in a rare class costs
-        more of the mean.
+        An error in a rare class costs more of the mean than one in a common class. Over C classes
+        of n_c references, errors that come in proportion to references cost one of N on average,
+        and a lone one is assumed to cost the root mean square, one of ``sqrt(N C^2 / sum(1 /
+        n_c))``; both are equal if all classes are equally frequent.
         """
         rows = self.defined() if rows is None else rows
         if len(rows) < 2:
@@ -380,7 +382,9 @@ class ClassSample:
         support = replace(pooled, hidden=self.hidden_variance(rows), reach=reach)
         if self.name not in self.facts.error_costs or not pooled.event or not pooled.n_trials:
             return support
-        n_trials = len(rows) ** 2 / float((1.0 / np.maximum(self.n_references[rows], 1)).sum())
+        n = self.n_references[rows]
+        of_squares = len(rows) ** 2 / (1.0 / np.maximum(n, 1)).sum()
+        n_trials = math.sqrt(float(n.sum() * of_squares))
         cost = pooled.event * pooled.n_trials
         return replace(support, n_trials=n_trials, event=cost / n_trials)
 
@@ -390,10 +394,10 @@ class ClassSample:
         The replicates of a class that m units have vary by ``(m - 1) / m`` too little, not by
         ``(K - 1) / K`` as a mean over many units does; and a class whose few references all fared
         alike does not vary at all. So every class has at least the variance of a share of its
-        references, at its value drawn towards the mean as if by `PRIOR_REFERENCES` more. AP and
-        gains of AP vary by less than a share: of them a class has at least the part of it that the
-        classes in at least 5 units have, and at most all of it. How that was chosen:
-        `validation.choices` and `validation.choices_classes`.
+        references, at its value drawn towards the mean as if by `PRIOR_REFERENCES` more. AP varies
+        by less than a share: of that a class has at least the part that the classes in at least 5
+        units have, and at most all of it. How that was chosen: `validation.choices` and
+        `validation.choices_classes`.
         """
         rows = self.defined() if rows is None else rows
         if len(rows) < 2:
@@ -402,7 +406,7 @@ class ClassSample:
         variance = np.nan_to_num(spread.variances(self.sample[:, rows]))
         least = variance * n_units / np.maximum(n_units - 1, 1)
         is_less = self.name in self.facts.less_than_share
-        if is_less or self.facts.share_of_references:
+        if self.name in self.facts.error_costs or self.facts.share_of_references:
             pooled = n + PRIOR_REFERENCES
             share = (n * self.value[rows] + PRIOR_REFERENCES * self.value[0]) / pooled
             of_share = share * (1 - share) / n
