@@ -81,7 +81,7 @@ def test_texts_about_the_data_set_are_no_images(tmp_path) -> None:
 
 def test_predictions_with_tracks_are_named(tmp_path) -> None:
     """Seven numbers could be a triangle; ultralytics writes the track behind the score."""
-    folder = yolo_data(tmp_path)
+    folder = yolo_data(tmp_path / "data")
     tracked = put(tmp_path / "track", {"labels/a.txt": "0 0.5 0.5 0.2 0.25 0.9 1\n"})
     assert "that of a track?" in refused(folder, tracked).hint
     bare = put(tmp_path / "run", {"labels/a.txt": "0 0.5 0.5 0.2 0.25\n"})
