@@ -48,6 +48,7 @@ PathName = str | PathLike[str]
 Predictions = PathName | Mapping[str, PathName] | Sequence[PathName] | None
 PendingModel = tuple[InputFile, str, str, Callable[[], ObjectPart]]
 
+GZIP = b"\x1f\x8b"  # with which compressed files begin
 # Data sets with a thousand classes exist; nobody reads them in a terminal.
 SHOWN_CLASSES = 30
 
@@ -278,6 +279,8 @@ def sniff_file(file: InputFile) -> Sniffed:
     hint = "name the format with format=... (--format)"
     if file.file.lower().endswith((".yaml", ".yml")):
         hint = "for a YOLO data set, give the folder of its labels, such as labels/val"
+    if bytes(file.data[:2]) == GZIP:
+        hint = "unpack the file first"
     raise InputError(
         f"one of the formats {names}",
         rule="format",

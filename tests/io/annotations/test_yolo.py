@@ -79,6 +79,15 @@ def test_texts_about_the_data_set_are_no_images(tmp_path) -> None:
     assert cal.read(folder).images.ids == ("a", "license_plate_1")
 
 
+def test_predictions_with_tracks_are_named(tmp_path) -> None:
+    """Seven numbers could be a triangle; ultralytics writes the track behind the score."""
+    folder = yolo_data(tmp_path / "data")
+    tracked = put(tmp_path / "track", {"labels/a.txt": "0 0.5 0.5 0.2 0.25 0.9 1\n"})
+    assert "that of a track?" in refused(folder, tracked).hint
+    bare = put(tmp_path / "run", {"labels/a.txt": "0 0.5 0.5 0.2 0.25\n"})
+    assert "save_conf=True" in refused(folder, bare).hint
+
+
 def test_the_layout_of_darknet(tmp_path) -> None:
     picture(tmp_path / "obj_train_data" / "a.png", 100, 80)
     put(tmp_path, {"obj_train_data/a.txt": YOLO_LABELS, "obj.names": "p\nq\n"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from functools import partial
 
@@ -288,6 +289,19 @@ def test_nih_with_trailing_columns_and_a_short_row(tmp_path):
     cohort = read(path, lenient=True)
     assert cohort.classes == ("Infiltration",)
     assert cohort.images.groups["patient"].tolist() == ["1"]
+
+
+def test_usual_names_of_columns(tmp_path):
+    refs = put(tmp_path, "refs.csv", "image_path,class,x0,y0,x1,y1\na/b.png,c,1,2,3,4\n")
+    text = "image_name,class,probability,x0,y0,x1,y1\na/b.png,c,.25,1,2,3,4\n"
+    cohort = read(refs, put(tmp_path, "dets.csv", text))
+    assert cohort.predictions("dets").score.tolist() == [0.25]
+
+
+def test_a_compressed_file_is_to_be_unpacked(tmp_path):
+    with pytest.raises(InputError) as caught:
+        read(put(tmp_path, "refs.json.gz", gzip.compress(b"{}")))
+    assert caught.value.hint == "unpack the file first"
 
 
 def test_five_hundred_corruptions_end_in_success_or_a_typed_error(tmp_path):

@@ -173,7 +173,7 @@ class YoloReader(Reader):
         labels = _classes_of_references(file, index, rows)
         images = ImageNames(index, file.file)
         lines = _LineReader(rows, options)
-        n_bare = 0
+        n_bare = n_tracked = 0
         for name in _label_files(file):
             key = _image_of(name, LABELS)
             image = images.only(key, name)
@@ -181,17 +181,21 @@ class YoloReader(Reader):
             for record in lines.of(file, name):
                 if record.score is None:
                     n_bare += 1
+                    n_tracked += _is_tracked(record)
                     expected = "a score at the end of the line"
                     rows.reject(record.place, "score-missing", expected, field="score")
                 else:
                     lines.add(record, image, (width, height), key)
         if n_bare and not rows.entries:
+            hint = "with ultralytics, pass save_conf=True when you predict"
+            if n_tracked == n_bare:
+                hint = "is the last number of a line that of a track? predict without tracking"
             raise InputError(
                 "predictions, which have scores",
                 rule="score-missing",
                 file=file.file,
                 value=f"{n_bare} lines without score",
-                hint="with ultralytics, pass save_conf=True when you predict",
+                hint=hint,
             )
         return {"": rows.predictions(index, labels, box_format=options.box_format or FORMAT)}
 
@@ -204,6 +208,14 @@ class _Record(NamedTuple):
     numbers: list[float]
     score: float | None
     place: RecordPlace
+
+
+def _is_tracked(record: _Record) -> bool:
+    """Return whether a line is a box, its score and a whole number, as ultralytics writes tracks;
+    otherwise seven numbers are a triangle.
+    """
+    last = record.numbers[-1]
+    return len(record.numbers) == BOX_LENGTH + 1 and last.is_integer() and last >= 1
 
 
 class _LineReader:

@@ -142,7 +142,7 @@ def declare(*columns: ColumnSpec) -> dict[str, ColumnSpec]:
 OBJECTS = declare(
     ColumnSpec(
         "image",
-        ("image", "image_id", "imageid", "file_name", "filename"),
+        ("image", "image_id", "imageid", "file_name", "filename", "image_name", "image_path"),
         required=True,
         hint=NAMELESS_HINT.format("image"),
     ),
@@ -151,7 +151,9 @@ OBJECTS = declare(
         ("class", "class_name", "label", "category", "category_name"),
         hint=NAMELESS_HINT.format("class"),
     ),
-    ColumnSpec("score", ("score", "confidence", "conf"), kind="number", role="predictions"),
+    ColumnSpec(
+        "score", ("score", "confidence", "conf", "probability"), kind="number", role="predictions"
+    ),
     ColumnSpec("model", ("model",), role="predictions"),
     ColumnSpec("ignore", ("ignore",), kind="flag", role="references", rule="ignore-flag"),
     ColumnSpec("crowd", ("crowd", "iscrowd"), kind="flag", role="references", rule="crowd-flag"),
