@@ -113,3 +113,67 @@ def test_a_segment_that_was_asked_for_is_part_of_the_command(tmp_path) -> None:
     refs, preds = put(tmp_path / "refs", discs()), put(tmp_path / "preds", scores(discs()))
     checkup = check_volumes(Inputs(refs, {"model": preds}, None, {"segment": 2}))
     assert checkup.commands[0].endswith("--segment 2")
+
+
+def pictures(folder: Path, volumes: Arrays, ending: str = ".png", factor: int = 1) -> Path:
+    from PIL import Image
+
+    folder.mkdir()
+    for name, volume in volumes.items():
+        image = Image.fromarray(volume)
+        size = (volume.shape[1] // factor, volume.shape[0] // factor)
+        image.resize(size, Image.Resampling.BILINEAR).save(folder / f"{name}{ending}")
+    return folder
+
+
+def masks() -> Arrays:
+    return {name: 255 * np.repeat(volume[1], 2, axis=0) for name, volume in discs().items()}
+
+
+def test_maps_of_half_the_size_are_resized_where_they_meet_their_references(tmp_path) -> None:
+    refs = pictures(tmp_path / "refs", masks())
+    grey = {name: mask // 2 + 20 for name, mask in masks().items()}
+    half = pictures(tmp_path / "half", grey, factor=2)
+    (command,) = checked(refs, half).commands
+    assert command.endswith("--resize linear --normalise uint8")
+    assert run([*shlex.split(command)[1:], "--no-ci", "-q"]) == 0
+    elsewhere = {name: mask[::-1, ::-1].copy() for name, mask in grey.items()}
+    checkup = checked(refs, pictures(tmp_path / "elsewhere", elsewhere, factor=2))
+    assert checkup.commands == ()
+
+
+def test_lossy_references_are_refused_before_they_are_judged(tmp_path) -> None:
+    refs = pictures(tmp_path / "refs", masks(), ".jpg")
+    checkup = checked(refs, pictures(tmp_path / "preds", masks()))
+    assert codes(checkup) == {("lossy", "error")}
+
+
+def test_masks_with_soft_edges_are_told(tmp_path) -> None:
+    from PIL import Image
+
+    soft = {}
+    for name, mask in masks().items():
+        wide = Image.fromarray(mask).resize((39, 72), Image.Resampling.BILINEAR)
+        soft[name] = np.asarray(wide)
+    refs = pictures(tmp_path / "refs", soft)
+    checkup = checked(refs, pictures(tmp_path / "preds", {k: v // 2 for k, v in soft.items()}))
+    assert ("label-fractions", "error") in codes(checkup)
+    assert checkup.commands == ()
+
+
+def test_one_channel_needs_no_choice(tmp_path) -> None:
+    refs = put(tmp_path / "refs", discs())
+    one = {name: volume[None] for name, volume in scores(discs()).items()}
+    preds = tmp_path / "preds"
+    preds.mkdir()
+    for name, volume in one.items():
+        np.savez(preds / f"{name}.npz", volume)
+    (command,) = checked(refs, preds).commands
+    assert command.endswith("--channel 0")
+    assert run([*shlex.split(command)[1:], "--no-ci", "-q"]) == 0
+
+
+def test_cases_whose_reference_is_broken_are_not_too_many(tmp_path) -> None:
+    refs, preds = put(tmp_path / "refs", discs()), put(tmp_path / "preds", scores(discs()))
+    (refs / "case2.npz").write_bytes(b"PK\x03\x04")
+    assert {code for code, _ in codes(checked(refs, preds))} == {"volume-broken"}

@@ -18,7 +18,7 @@ from calipers.doctor.findings import Symptom, few
 from calipers.doctor.turned_volumes import MOST_OF, UNMET, voxel_dice
 from calipers.io.volumes.values import INVERTED, LEAST_PERCENT, PERCENT
 from calipers.io.volumes.volume import shape_text
-from calipers.show.words import digits, whole_text
+from calipers.show.words import count_text, digits, whole_text
 
 if TYPE_CHECKING:
     from calipers.doctor.volume_folders import Survey
@@ -49,20 +49,25 @@ def channels(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[S
         return
     n_channels = max(counts.values())
     name = next(iter(counts))
-    channel = _best_channel(labels, one, list(counts)[:MOST_TRIED], n_channels)
+    # A single channel leaves nothing to choose.
+    channel: int | None = 0
+    if n_channels > 1:
+        channel = _best_channel(labels, one, list(counts)[:MOST_TRIED], n_channels)
     hint = f"choose one of 0 to {n_channels - 1} with --channel"
     reading = {}
     if channel is not None:
         options["channel"] = str(channel)
         reading = {"channel": channel}
-        hint = f"pass --channel {channel}, which overlaps the references most"
+        hint = f"pass --channel {channel}"
+        if n_channels > 1:
+            hint += ", which overlaps the references most"
         if len(labels.values) > 1 and n_channels == labels.values[-1] + 1:
             hint = "every class has a channel: pass --channel N with --mask-values N"
     yield Symptom(
         "channels",
         "error",
         one.source,
-        f"maps have {n_channels} channels",
+        f"maps have {count_text('channel', n_channels)}",
         len(counts),
         len(one.files),
         hint,

@@ -97,7 +97,8 @@ def misspelt(labels: Survey, one: Survey) -> list[Symptom]:
 def cases(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symptom]:
     """Samples that one side lacks."""
     missing = [name for name in labels.files if name not in one.files]
-    extra = [name for name in one.files if name not in labels.files]
+    references = {*labels.files, *dict(labels.problems)}
+    extra = [name for name in one.files if name not in references]
     is_mended = len(missing) < len(labels.files)
     # Files that are broken are not missing, and are told elsewhere.
     missing = [name for name in missing if name not in dict(one.problems)]

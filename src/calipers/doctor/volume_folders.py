@@ -48,9 +48,9 @@ from calipers.io.volumes.dataset_json import label_folders
 from calipers.io.volumes.labels import LabelVolumesReader
 from calipers.io.volumes.open import open_volume
 from calipers.io.volumes.pairing import list_samples, pair
-from calipers.io.volumes.volume import DEFAULT, Volume, shape_text
+from calipers.io.volumes.volume import DEFAULT, Role, Volume, shape_text
 from calipers.kernels import runs
-from calipers.show.words import digits
+from calipers.show.words import digits, whole_text
 
 MOST_VALUES = 64  # distinct values of a file that are kept
 FEW_VALUES = 20  # whole numbers up to here are labels, whatever their arrangement
@@ -59,6 +59,8 @@ MOST_UNKNOWN = 0.25  # share of objects of unknown classes that may be set aside
 LONG_RUN = 1.5  # mean length of runs of equal whole numbers below which they are no labels
 MOST_TOUCHING = 0.5  # share of runs that touch the next one, beyond which scores are looked for
 SHORT_RUN, SMALL_STEP = 4.0, 2  # runs of scores that touch are this short, or differ by this little
+MANY_EDGES, LEAST_WHITE = 5, 200  # values of masks with soft edges, and the highest of them
+INSIDE = 0.25  # share of the marked voxels that have it
 MOST_ABOVE = 0.5  # share of voxels above 0 of a detection map
 TOLD = ("missing-cases", "duplicate-images")  # are told of files, and not of their objects again
 # Options by which files are paired and read, whoever asks for them: the user or a finding.
@@ -245,7 +247,8 @@ def check_volumes(inputs: Inputs) -> VolumeCheckup:
     first = next(iter(models.values()))
     if labels.is_scores and len(models) == 1 and first.is_labels:
         return _check_swapped(inputs, surveys, [*findings, _swapped(labels)])
-    findings += [*fractional_labels(labels), *background_values(labels), *copies(labels)]
+    findings += [*fractional_labels(labels), *soft_edges(labels), *background_values(labels)]
+    findings += copies(labels)
     for model, one in models.items():
         renamed = misspelt(labels, one)
         findings += renamed or list(cases(labels, one, options))
@@ -326,7 +329,7 @@ def survey(source: PathName, role: str, pattern: str | None, inputs: Inputs) -> 
     result = Survey(fspath(source), role, notes=samples.notes, single=samples.single)
     for n_done, (name, path) in enumerate(samples.files.items(), start=1):
         try:
-            volume = _opened(path, inputs.reading.get("segment"))
+            volume = _opened(path, inputs.reading.get("segment"), role)
             result.files[name] = file_facts(volume, volume.read())
         except InputError as error:
             result.problems.append((name, error))
@@ -335,10 +338,12 @@ def survey(source: PathName, role: str, pattern: str | None, inputs: Inputs) -> 
     return result
 
 
-def _opened(path: str, segment: int | None) -> Volume:
+def _opened(path: str, segment: int | None, role: str) -> Volume:
     """Return the header of a file, which may have an axis of channels."""
     try:
-        return open_volume(path, segment=segment)
+        # Lossy pictures may be maps, and are refused as references.
+        meaning: Role = "labels" if role == "references" else "map"
+        return open_volume(path, segment=segment, role=meaning)
     except InputError as error:
         if error.rule != "volume-shape":
             raise
@@ -478,6 +483,32 @@ def fractional_labels(labels: Survey) -> Iterator[Symptom]:
             len(names),
             len(labels.files),
             "save labels without interpolation and without scaling",
+            few(names),
+        )
+
+
+def soft_edges(labels: Survey) -> Iterator[Symptom]:
+    """Masks of 0 and 255 with values between, as smoothing and lossy pictures leave them."""
+    if not labels.is_labels or len(labels.values) < MANY_EDGES or labels.high > 255:
+        return
+    names = []
+    for name, facts in labels.files.items():
+        if len(facts.values) < 2 or facts.high < LEAST_WHITE:
+            continue
+        voxels = facts.volume.read()
+        if (voxels == facts.high).sum() > INSIDE * (voxels != 0).sum():
+            names.append(name)
+    marked = [name for name, facts in labels.files.items() if facts.high > 0]
+    if len(names) > 0.5 * len(marked):
+        yield Symptom(
+            "label-fractions",
+            "error",
+            labels.source,
+            f"masks of 0 and {whole_text(labels.high)} with values between, as at smooth edges",
+            len(names),
+            len(labels.files),
+            "save masks without interpolation, or pass --mask-values "
+            f"{whole_text(labels.high)} for the voxels that lie inside as a whole",
             few(names),
         )
 

@@ -30,7 +30,7 @@ from calipers.io.read import PathName
 from calipers.io.volumes.open import open_volume
 from calipers.io.volumes.pairing import list_samples
 from calipers.io.volumes.placing import can_place, check_place, on_grid, placed
-from calipers.io.volumes.samples import check_pair
+from calipers.io.volumes.samples import check_pair, resize_map
 from calipers.io.volumes.volume import Volume
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 SHAPES = "shape-mismatch"
 MOST_TRIED = 12  # pairs on which placing is tried
+MOST_RESAMPLED = 0.8  # share of them that fill the space of their references or meet them there
 FEWEST_MET = 0.5  # share of them that have to meet
 # Gain of Dice by a shift that speaks against an affine; smaller shifts are those of the model.
 BETTER_SHIFTED, LEAST_SHIFT = 0.25, 3
@@ -73,7 +74,8 @@ def grids(
             check_pair(reference, placed(volume, reference))
         except InputError as error:
             by_rule.setdefault(error.rule, []).append((name, error))
-            n_resampled += not one.is_labels and _same_extent(reference, volume)
+            if not one.is_labels:
+                n_resampled += _same_extent(labels.files[name], one.files[name])
             n_placed += _holds(volume, reference)
     mismatched = []
     for members in by_rule.values():
@@ -82,7 +84,7 @@ def grids(
     for rule, members in by_rule.items():
         hint = Counter(error.hint for _, error in members).most_common(1)[0][0]
         reading = {}
-        if rule == SHAPES and n_resampled == len(members):
+        if rule == SHAPES and n_resampled >= max(1, MOST_RESAMPLED * len(members)):
             options["resize"] = "linear"
             reading, hint = {"resize": "linear"}, "resample the maps: --resize linear"
         elif rule == SHAPES and n_placed == len(members):
@@ -207,8 +209,13 @@ def _holds(volume: Volume, reference: Volume) -> bool:
     return True
 
 
-def _same_extent(reference: Volume, volume: Volume) -> bool:
-    """Return whether a volume of another shape fills the space of its reference, by its header."""
+def _same_extent(labels: FileFacts, scores: FileFacts) -> bool:
+    """Return whether a volume of another shape fills the space of its reference: by its header, or,
+    where there is none, by its proportions and the overlap after resampling.
+    """
+    reference, volume = labels.volume, scores.volume
+    if reference.affine is None and volume.affine is None and reference.spacing is None:
+        return _is_scaled(reference.shape, volume.shape) and _meets_resized(labels, scores)
     if reference.affine is None or volume.affine is None:
         return False
     try:
@@ -216,3 +223,19 @@ def _same_extent(reference: Volume, volume: Volume) -> bool:
     except InputError:
         return False
     return True
+
+
+def _is_scaled(reference: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Return whether all axes are longer or shorter by one factor, up to a rounded voxel."""
+    if len(shape) != len(reference):
+        return False
+    factors = np.array(reference) / np.array(shape)
+    return bool(np.ptp(factors) <= factors.max() / min(*shape, *reference))
+
+
+def _meets_resized(labels: FileFacts, scores: FileFacts) -> bool:
+    """Return whether a map meets its reference once it has its shape; empty ones may."""
+    if not labels.high > 0 or not scores.high > 0:
+        return True
+    mask = resize_map(_mask(scores).astype(np.float32), labels.volume.shape, "nearest") > 0
+    return voxel_dice(labels.volume.read() != 0, mask) > UNMET

@@ -165,6 +165,14 @@ def test_fractions_are_a_map(tmp_path: Path) -> None:
     assert refused(path).rule == "volume-member"
 
 
+def test_the_only_segment_of_fractions_needs_no_choice(tmp_path: Path) -> None:
+    place = series(tmp_path / "ct", noise((5, 4, 6), np.uint16))
+    path = segmentation(tmp_path / "seg.dcm", masks()[..., :1] * 0.6, place, fractional=True)
+    volume = open_volume(path)
+    assert np.array_equal(volume.read(), open_volume(path, segment=1).read())
+    assert volume.notes == open_volume(path, segment=1).notes
+
+
 def test_a_folder_of_series_pairs_by_the_names_of_its_folders(tmp_path: Path) -> None:
     for side in ("refs", "preds"):
         (tmp_path / side).mkdir()

@@ -414,10 +414,14 @@ def _check_sample(
             hint="evaluate 2D and 3D samples separately",
         )
     # 2D and 3D are told apart by the first sample; mixing them would average areas with volumes.
-    remarks = [note for volume in sample.files() for note in volume.notes]
-    for volume in sample.maps.values():
+    # The notes of all files stand together, so that those of predictions say whose they are.
+    remarks = list(labels.notes)
+    if sample.image is not None:
+        remarks += [f"images: {note}" for note in sample.image.notes]
+    for model, volume in sample.maps.items():
         if volume is None:
             continue
+        remarks += [f"predictions of {model}: {note}" for note in volume.notes]
         if options.place is not None and can_place(volume, labels):
             if not is_on_grid(volume, labels):
                 remarks += check_place(volume, labels, options.place)
