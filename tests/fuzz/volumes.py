@@ -76,6 +76,9 @@ def _nibabel(content: bytes) -> Voxels:
     spacing = tuple(float(step) for step in header.get_zooms()[:3])
     has_place = int(header["sform_code"]) > 0 or int(header["qform_code"]) > 0
     affine = image.affine if has_place else None
+    if has_place:
+        # Other sides of voxels than those of the affine are noted.
+        spacing = tuple(nibabel.affines.voxel_sizes(image.affine).tolist())
     return np.asanyarray(image.dataobj).T, spacing, affine
 
 
