@@ -47,10 +47,21 @@ BRUSH = region(
     original_width=4,
     original_height=2,
 )
+TURNED = {**RECTANGLE, "rotation": 30}
+OUTLINE = region(
+    "polyp", {"points": [[10, 20], [30, 25], [20, 60]], "closed": True}, "polygonlabels", id="r3"
+)
+ELLIPSE = region(
+    "flat",
+    {"x": 50, "y": 50, "radiusX": 10, "radiusY": 20, "rotation": 60},
+    "ellipselabels",
+    id="r4",
+)
 EXPORT = json.dumps(
     [
         task("a.png", [region("polyp", RECTANGLE)], predictions=PREDICTIONS),
         task("b.png", [BRUSH]),
+        task("c.png", [region("polyp", TURNED, id="r2"), OUTLINE, ELLIPSE]),
     ]
 )
 MASK = labelme_shape("polyp", [[1, 2], [4, 3]], "mask", mask=PAINTED_PNG)
@@ -86,6 +97,13 @@ def sniff_some(path: Path, content: bytes) -> None:
     """Ask for the format of every fifth input: reading asks as well, in the same way."""
     if len(content) % 5 == 0:
         cal.sniff(path)
+
+
+def same_size(cohort: Any, k: int, sides: tuple[Any, Any]) -> None:
+    """The k-th image has the width and height that the file says, or none if it says none."""
+    size = cohort.images.size[k].tolist()
+    if all(side is not None for side in sides):
+        assert size == [float(side) for side in sides], f"{size}, but the file says {sides}"
 
 
 def _xml_count(content: bytes, path: str) -> int:
@@ -128,10 +146,23 @@ def annotations(folder: Path) -> Iterator[Target]:
         shapes = json.loads(content.decode("utf-8-sig"))["shapes"]
         assert records(content, cohort) <= len(shapes)
         agrees(tool_peers.labelme)(content, cohort)
+        document = json.loads(content.decode("utf-8-sig"))
+        sides = document.get("imageWidth"), document.get("imageHeight")
+        same_size(cohort, 0, sides)
 
     def judge_studio(content: bytes, cohort: Any) -> None:
         agrees(tool_peers.label_studio)(content, cohort)
         agrees(tool_peers.label_studio_predictions, model=True)(content, cohort)
+        if cohort.intake.quarantined:
+            return  # regions that were set aside say nothing
+        try:
+            sizes = tool_peers.label_studio_sizes(content)
+        except peers.Disagreement:
+            raise
+        except Exception:
+            return  # the peer refuses it
+        for name, sides in sizes.items():
+            same_size(cohort, cohort.images.ids.index(name), sides)
 
     def judge_lines(role: int, peer: peers.Peer) -> Callable[[bytes, Any], None]:
         def judge(content: bytes, cohort: Any) -> None:

@@ -8,6 +8,7 @@ values that others would deliver, and bytes are hit most often where headers are
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
@@ -281,3 +282,64 @@ def of_report(rng: Random, whole: bytes) -> bytes:
     except Exception:  # a value that pydicom does not write
         return of_bytes(rng, whole)
     return stream.getvalue()
+
+
+# Numbers that stand in headers of volumes, and some that never should.
+OF_HEADERS = ("1", "-1", "0", "0.5", "2", "3", "9", "0.7071", "1e-3", "nan", "inf", "1e30", "-0.0")
+
+
+def _of_text_header(end: bytes) -> Callable[[Random, bytes], bytes]:
+    """Return the damage to a header of text; ``end`` is behind it."""
+
+    def damage(rng: Random, whole: bytes) -> bytes:
+        place = whole.index(end) + len(end)
+        lines = whole[:place].decode("latin-1").split("\n")
+        if rng.random() < 0.3:
+            header = of_text(rng, "\n".join(lines))
+        else:
+            # Numbers stay numbers, so that the header is read as a whole.
+            for _ in range(int(rng.integers(1, 4))):
+                k = int(rng.integers(len(lines)))
+                pieces = re.split(r"(-?[0-9][0-9.eE+-]*)", lines[k])
+                if len(pieces) > 1:
+                    at = 2 * int(rng.integers(len(pieces) // 2)) + 1
+                    pieces[at] = str(rng.choice(OF_HEADERS))
+                lines[k] = "".join(pieces)
+            header = "\n".join(lines)
+        return header.encode("latin-1", "replace") + whole[place:]
+
+    return damage
+
+
+# Fields of a NIfTI-1 header: offset, type, and how many there are.
+NIFTI = (
+    (40, "<i2", 8), (70, "<i2", 1), (72, "<i2", 1), (76, "<f4", 8), (108, "<f4", 1),
+    (112, "<f4", 2), (123, "u1", 1), (252, "<i2", 2), (256, "<f4", 3), (268, "<f4", 3),
+    (280, "<f4", 12),
+)  # fmt: skip
+
+
+def _of_nifti(rng: Random, whole: bytes) -> bytes:
+    """Replace numbers of a header by other numbers of their kind."""
+    content = bytearray(whole)
+    # With a place in most files: two forms that agree before the damage, or one of them.
+    np.frombuffer(content, "<i2", 2, 252)[:] = rng.integers(0, 3, 2)
+    np.frombuffer(content, "<f4", 4, 76)[:] = 1, 0.7, 0.5, 2.5
+    np.frombuffer(content, "<f4", 3, 268)[:] = -10, 5, 3
+    np.frombuffer(content, "<f4", 12, 280)[:] = 0.7, 0, 0, -10, 0, 0.5, 0, 5, 0, 0, 2.5, 3
+    for _ in range(int(rng.integers(1, 4))):
+        start, kind, n = NIFTI[int(rng.integers(len(NIFTI)))]
+        field = np.frombuffer(content, kind, n, start)
+        number = float(rng.choice(OF_HEADERS))
+        if field.dtype.kind != "f":
+            number = int(rng.choice([0, 1, 2, 3, 4, 8, 9, 10, 16, 64, 256, 512]))
+            number %= 256 if kind == "u1" else 2**15
+        field[int(rng.integers(n))] = number
+    return bytes(content)
+
+
+HEADERS: dict[str, Callable[[Random, bytes], bytes]] = {
+    ".nii": _of_nifti,
+    ".nrrd": _of_text_header(b"\n\n"),
+    ".mha": _of_text_header(b"LOCAL\n"),
+}

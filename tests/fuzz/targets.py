@@ -361,7 +361,9 @@ def volumes(folder: Path) -> Iterator[Target]:
         if whole is None:
             continue
 
-        def damage(rng: Random, whole: bytes = whole) -> bytes:
+        def damage(rng: Random, whole: bytes = whole, suffix: str = suffix) -> bytes:
+            if suffix in mutate.HEADERS and rng.random() < 0.6:
+                return mutate.HEADERS[suffix](rng, whole)
             return mutate.of_bytes(rng, whole)
 
         def run(content: bytes, folder: Path, suffix: str = suffix) -> Any:

@@ -37,7 +37,7 @@ def test_label_studio(tmp_path: Path) -> None:
     put(tmp_path, {"e.json": EXPORT})
     cohort = cal.read(tmp_path / "e.json", tmp_path / "e.json")
     content = EXPORT.encode()
-    agree(cohort, cohort.references, tool_peers.label_studio(content), 2)
+    agree(cohort, cohort.references, tool_peers.label_studio(content), 5)
     (table,) = cohort.models.values()
     agree(cohort, table, tool_peers.label_studio_predictions(content), 1)
 

@@ -79,11 +79,7 @@ def label_studio(content: bytes, scored: bool = False) -> list[Row]:
     """Every region that has a shape is an object of its one label."""
     rows: list[Row] = []
     for task in plain(content):
-        data = task["data"]
-        if "image" not in data:
-            raise ValueError(data)
-        name = data["image"].rsplit("/", 1)[-1]
-        name = name.removeprefix("0123abcd-") if "/upload/" in data["image"] else name
+        name = _studio_name(task["data"])
         entries = task.get("predictions" if scored else "annotations") or []
         if not isinstance(entries, list):
             raise ValueError(entries)
@@ -98,6 +94,26 @@ def label_studio(content: bytes, scored: bool = False) -> list[Row]:
     return rows
 
 
+def label_studio_sizes(content: bytes) -> dict[str, tuple[Any, Any]]:
+    """Return the width and height that all regions of a picture state."""
+    sizes: dict[str, set[tuple[Any, Any]]] = {}
+    for task in plain(content):
+        for entry in task["annotations"]:
+            for region in [] if entry.get("was_cancelled") else entry["result"]:
+                sides = _real(region["original_width"]), _real(region["original_height"])
+                sizes.setdefault(_studio_name(task["data"]), set()).add(sides)
+    if any(len(sides) > 1 for sides in sizes.values()):
+        raise Disagreement(f"pictures of the sizes {sizes}")
+    return {name: next(iter(sides)) for name, sides in sizes.items()}
+
+
+def _studio_name(data: Any) -> str:
+    if "image" not in data:
+        raise ValueError(data)
+    name = data["image"].rsplit("/", 1)[-1]
+    return name.removeprefix("0123abcd-") if "/upload/" in data["image"] else name
+
+
 def _studio_region(region: Any) -> tuple[str, tuple[float, ...]]:
     value = region["value"]
     labels = [value[name] for name in SUFFIXES if name in value]
@@ -109,11 +125,23 @@ def _studio_region(region: Any) -> tuple[str, tuple[float, ...]]:
     if "rle" in value:
         alpha = np.array(_unpacked(value["rle"])[3::4])
         return labels[0][0], _of_pixels(alpha.reshape(int(sides[1]), int(sides[0])) > 0)
-    if not {"x", "y", "width", "height"} <= value.keys() or value.get("rotation"):
-        raise ValueError(value)
-    x, w = (_real(value[key]) * sides[0] / 100 for key in ("x", "width"))
-    y, h = (_real(value[key]) * sides[1] / 100 for key in ("y", "height"))
-    return labels[0][0], (x, y, x + w, y + h)
+    scale = np.array(sides) / 100
+    if "points" in value:
+        points = np.array([list(map(_real, point)) for point in value["points"]]) * scale
+        return labels[0][0], (*points.min(axis=0).tolist(), *points.max(axis=0).tolist())
+    angle = math.radians(_real(value.get("rotation") or 0))
+    turned = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+    corner = np.array([_real(value["x"]), _real(value["y"])]) * scale
+    if "radiusX" in value:
+        radii = np.array([_real(value["radiusX"]), _real(value["radiusY"])]) * scale
+        if (radii < 0).any():
+            raise Disagreement(f"an ellipse with the radii {radii}")
+        half = np.sqrt((turned**2) @ (radii**2))
+        return labels[0][0], (*(corner - half).tolist(), *(corner + half).tolist())
+    w, h = np.array([_real(value["width"]), _real(value["height"])]) * scale
+    # About the first corner.
+    corners = corner + np.array([[0, 0], [w, 0], [w, h], [0, h]]) @ turned.T
+    return labels[0][0], (*corners.min(axis=0).tolist(), *corners.max(axis=0).tolist())
 
 
 def _unpacked(packed: list[int]) -> list[int]:

@@ -116,6 +116,28 @@ def test_two_forms_that_agree_are_fine(tmp_path: Path) -> None:
     assert open_volume(tmp_path / "a.nii.gz").codes == "RAS"
 
 
+def test_other_sides_of_voxels_in_pixdim_are_noted(tmp_path: Path) -> None:
+    image = nibabel.Nifti1Image(labels().T, np.diag([0.5, 1.0, 2.0, 1.0]))
+    image.set_qform(None, code=0)
+    image.to_filename(tmp_path / "a.nii")
+    volume = open_volume(tmp_path / "a.nii")
+    assert (volume.spacing, volume.notes) == ((0.5, 1.0, 2.0), ())
+    volume = open_volume(changed(tmp_path / "a.nii", 80, "<f", 3.0))
+    assert volume.spacing == (0.5, 1.0, 2.0)
+    assert (
+        "0.5 x 1 x 2 mm by the affine, which was used, and 3 x 1 x 2 by pixdim" in volume.notes[0]
+    )
+
+
+@pytest.mark.parametrize("place", [252, 254])
+@pytest.mark.parametrize("code", [-1, 6, 512])
+def test_codes_that_no_program_knows_are_refused(tmp_path: Path, place: int, code: int) -> None:
+    """nibabel takes such a form for none, others for one: the two would show different places."""
+    write_volume(tmp_path / "a.nii", labels(), affine=OBLIQUE)
+    error = refused(changed(tmp_path / "a.nii", place, "<h", code))
+    assert (error.rule, error.field) == ("affine", "sform_code" if place == 254 else "qform_code")
+
+
 def test_an_affine_without_sense_is_refused(tmp_path: Path) -> None:
     write_volume(tmp_path / "a.nii", labels(), affine=OBLIQUE)
     whole = (tmp_path / "a.nii").read_bytes()

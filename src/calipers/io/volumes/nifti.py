@@ -50,6 +50,8 @@ HEADERS = {
     540: ("Nifti2Header", b"n+2\0\r\n\x1a\n", 4),
 }
 MOST_BEFORE = 100_000_000  # bytes before the voxels
+MOST_CODE = 5  # of what a form is relative to: 5 is another template
+STEP_TOLERANCE = 1e-3  # relative; headers hold floats of 32 bits, some of them rounded
 # By the code of the unit: unknown (taken for mm), metre, mm, micron.
 MILLIMETRES = {0: 1.0, 1: 1000.0, 2: 1.0, 3: 0.001}
 
@@ -72,14 +74,17 @@ def open_nifti(request: Request) -> Volume:
     -----
     The affine is the sform, else the qform. A file that has both is an error if a corner of the
     volume moves by more than 1e-3 mm between them. A file with neither has a spacing and no
-    orientation. Lengths are converted to mm. Axes beyond the third must have length one, except for
-    a fourth one where the limits allow it.
+    orientation. Sides of voxels are those of the affine; a note says where pixdim differs. Lengths
+    are converted to mm. Axes beyond the third must have length one, except for a fourth one where
+    the limits allow it.
     """
     file = request.file
     header, voxels, notes = _checked_voxels(request)
     voxels = _chosen_channel(voxels, request.channel, file)
     size, shape = voxels.size, voxels.size[::-1]
     affine, spacing = _place(header, size[:3], file)
+    if affine is not None:
+        notes = [*notes, *_notes_on_steps(header, affine, len(size[:3]))]
     dtype = voxels.stored.newbyteorder("=")
     if voxels.scaled:
         dtype = np.dtype(np.float64)
@@ -272,6 +277,12 @@ def _place(
     if unit is None:
         raise InputError("metre, mm or micron", rule="spacing", file=file, field="xyzt_units")
     scale = np.diag([unit, unit, unit, 1.0])
+    for name in ("sform_code", "qform_code"):
+        # Some programs take any number above zero for a form, others none that they do not know.
+        if not 0 <= int(header[name]) <= MOST_CODE:
+            expected = f"a number from 0 to {MOST_CODE}"
+            value = int(header[name])
+            raise InputError(expected, rule="affine", file=file, field=name, value=value)
     forms: dict[str, F64] = {}
     if int(header["sform_code"]) > 0:
         forms["sform"] = check_affine(scale @ header.get_sform(), file, "sform")
@@ -286,6 +297,18 @@ def _place(
         return None, check_spacing(pixdim, file)
     affine = next(iter(forms.values()))
     return affine, spacing_of(affine, len(size))
+
+
+def _notes_on_steps(header: Any, affine: F64, dimensions: int) -> list[str]:
+    """Return what to say if the voxels of the affine have other sides than the header says."""
+    unit = MILLIMETRES[int(header["xyzt_units"]) & 7]
+    stated = np.abs(np.asarray(header["pixdim"][1 : 1 + dimensions], np.float64)) * unit
+    steps = np.linalg.norm(affine[:3, :dimensions], axis=0)
+    if np.allclose(stated, steps, rtol=STEP_TOLERANCE, atol=0):
+        return []
+    sides = " x ".join(f"{step:.4g}" for step in steps)
+    others = " x ".join(f"{step:.4g}" for step in stated)
+    return [f"the voxels measure {sides} mm by the affine, which was used, and {others} by pixdim"]
 
 
 def _qform(header: Any, file: str) -> F64:
