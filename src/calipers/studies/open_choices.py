@@ -95,7 +95,7 @@ class Scan:
             # A choice with one value would repeat the total.
             if len(values) > 1:
                 for value in values:
-                    rows.append((choice, _value_text(value), *self._shares({choice: value})))
+                    rows.append((choice, choice_text(value), *self._shares({choice: value})))
         note = (
             f"{len(self.configurations)} configurations, counted alike: in how many of those that "
             "can tell a sentence holds."
@@ -136,7 +136,8 @@ def scan_configurations(
     return Scan(dict(choices), tuple(configurations), tuple(outcomes))
 
 
-def _value_text(value: Any) -> str:
+def choice_text(value: object) -> str:
+    """Return a choice or a setting for a reader: ``yes``, ``0.5``, ``by-score``."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -33,6 +33,7 @@ from calipers.show.html import (
 from calipers.show.svg.draw import svg
 from calipers.show.table import Cell, Table
 from calipers.studies.framework import BASES, VERDICTS, Claim, StudyFigure, StudyResult
+from calipers.studies.open_choices import choice_text
 
 # Width by the number of panels in a row, in pixels; the text size is the same in all of them.
 PANEL_WIDTHS = {1: 560, 2: 480, 3: 380}
@@ -265,9 +266,7 @@ def _setting_texts(settings: Mapping[str, Any], before: str = "") -> list[tuple[
 def _setting_text(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(_setting_text, value))
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return choice_text(value)
 
 
 def _reproduce(result: StudyResult, command: Sequence[str]) -> str:

@@ -29,6 +29,7 @@ from calipers.sensitivity.figures import ranks
 from calipers.show.figures import Axis, Bars, BoxDots, BoxMark, Curves, Figure, Line, Overlay, Ring
 from calipers.show.words import percent_text
 from calipers.studies.framework import StudyFigure
+from calipers.studies.open_choices import choice_text
 from calipers.studies.polyps.claims import accepted_useful, range_of, span_text, value_text
 from calipers.studies.polyps.endoscopy import centre_frames, drawn_frame
 from calipers.studies.polyps.experiments import (
@@ -217,8 +218,8 @@ def _criteria() -> StudyFigure:
     values = scene.values["good"]
     for criterion in POINTS:
         shape = criterion.removeprefix("point-in-")
-        note = f"{_yes_no(values[criterion] > 0)}: true positive if the centre lies inside"
-        hit = values[criterion] > 0
+        hit = bool(values[criterion] > 0)
+        note = f"{choice_text(hit)}: true positive if the centre lies inside"
         panels.append(_example(NAMES[criterion], shape, "good", note, hit=hit, centre=True))
     box = scene.predictions["good"]
     marks = (
@@ -237,10 +238,6 @@ def _criteria() -> StudyFigure:
     title = "Point criteria ask where an object is, overlap criteria also how large"
     caption = "The criteria of the study on one prediction; above those of points, below overlap."
     return StudyFigure("figure-8", title, caption, tuple(panels), rows=(4, 3))
-
-
-def _yes_no(value: bool) -> str:
-    return "yes" if value else "no"
 
 
 def _centres(run: PolypRun) -> list[StudyFigure]:
