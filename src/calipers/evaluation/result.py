@@ -58,8 +58,7 @@ if TYPE_CHECKING:
 # errors never raise a lower bound (`statistics.few_errors`); 6: gains have the mid-p gamma interval
 # as long as errors are not many, with other costs; 7: it takes less where errors gather in units or
 # are misplaced, and stands for areas (AUROC, AUPR, best F1), which fall short by such a sum; 8:
-# means of AP and of gains over classes are wider where classes are rare, of AP over thresholds
-# narrower.
+# means of AP over classes reach by their bias, those of AP over thresholds are narrower.
 INTERVAL_RULES = 8
 ONE_ALARM = "FROC@1"
 ALARMS = "FP/image"

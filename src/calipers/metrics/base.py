@@ -181,7 +181,7 @@ class Facts:
 
     @property
     def share_of_references(self) -> bool:
-        """Whether a class is a share of its references, or varies by no more than one."""
+        """Whether a class is measured against a share of its references; gains are not."""
         return self.trials == "references" and self.bounds == (0.0, 1.0)
 
     def bounds_of(self, k: int) -> tuple[float, float]:

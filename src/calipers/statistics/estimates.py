@@ -12,7 +12,6 @@ has rules of his own (shares, ratings) amends the intervals on the way.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -368,25 +367,12 @@ class ClassSample:
         return self.facts.names[self.k]
 
     def support(self, pooled: Support, rows: NDArray[np.int64] | None = None) -> Support:
-        """Return what the mean over some classes rests on, from what all objects are worth.
-
-        An error in a rare class costs more of the mean than one in a common class. Over C classes
-        of n_c references, errors that come in proportion to references cost one of N on average,
-        and a lone one is assumed to cost the root mean square, one of ``sqrt(N C^2 / sum(1 /
-        n_c))``; both are equal if all classes are equally frequent.
-        """
+        """Return what the mean over some classes rests on, from what all objects rest on."""
         rows = self.defined() if rows is None else rows
         if len(rows) < 2:
             return pooled
         reach = max(pooled.reach, self.facts.mean_bias_reach.get(self.name, 0.0))
-        support = replace(pooled, hidden=self.hidden_variance(rows), reach=reach)
-        if self.name not in self.facts.error_costs or not pooled.event or not pooled.n_trials:
-            return support
-        n = self.n_references[rows]
-        of_squares = len(rows) ** 2 / (1.0 / np.maximum(n, 1)).sum()
-        n_trials = math.sqrt(float(n.sum() * of_squares))
-        cost = pooled.event * pooled.n_trials
-        return replace(support, n_trials=n_trials, event=cost / n_trials)
+        return replace(pooled, hidden=self.hidden_variance(rows), reach=reach)
 
     def hidden_variance(self, rows: NDArray[np.int64] | None = None) -> float:
         """Return the variance of the mean over some classes that its replicates do not show.
@@ -396,8 +382,8 @@ class ClassSample:
         alike does not vary at all. So every class has at least the variance of a share of its
         references, at its value drawn towards the mean as if by `PRIOR_REFERENCES` more. AP varies
         by less than a share: of that a class has at least the part that the classes in at least 5
-        units have, and at most all of it. How that was chosen: `validation.choices` and
-        `validation.choices_classes`.
+        units have, and at most all of it. Gains of AP have none of this. How that was chosen:
+        `validation.choices` and `validation.choices_classes`.
         """
         rows = self.defined() if rows is None else rows
         if len(rows) < 2:
@@ -406,7 +392,7 @@ class ClassSample:
         variance = np.nan_to_num(spread.variances(self.sample[:, rows]))
         least = variance * n_units / np.maximum(n_units - 1, 1)
         is_less = self.name in self.facts.less_than_share
-        if self.name in self.facts.error_costs or self.facts.share_of_references:
+        if self.facts.share_of_references:
             pooled = n + PRIOR_REFERENCES
             share = (n * self.value[rows] + PRIOR_REFERENCES * self.value[0]) / pooled
             of_share = share * (1 - share) / n
