@@ -177,3 +177,21 @@ def test_cases_whose_reference_is_broken_are_not_too_many(tmp_path) -> None:
     refs, preds = put(tmp_path / "refs", discs()), put(tmp_path / "preds", scores(discs()))
     (refs / "case2.npz").write_bytes(b"PK\x03\x04")
     assert {code for code, _ in codes(checked(refs, preds))} == {"volume-broken"}
+
+
+def test_a_pattern_of_one_model_is_not_for_all(tmp_path) -> None:
+    refs, preds = put(tmp_path / "refs", discs()), put(tmp_path / "preds", scores(discs()))
+    named = {f"{name}_prob": volume for name, volume in scores(discs()).items()}
+    models = {"a": preds, "b": put(tmp_path / "others", named)}
+    checkup = check_volumes(Inputs(refs, models, None, {}))
+    assert (codes(checkup), checkup.commands) == ({("image-names", "error")}, ())
+    assert checkup.findings[0].hint.endswith("alone: pass --pattern {name}_prob.npz")
+
+
+def test_a_table_without_a_row_for_every_case_is_told_of_labels(tmp_path) -> None:
+    refs, preds = put(tmp_path / "refs", discs()), put(tmp_path / "preds", discs())
+    groups = table(tmp_path / "groups.csv")
+    groups.write_text("\n".join(groups.read_text().split("\n")[:-1]))
+    checkup = checked(refs, preds, groups)
+    assert ("missing-group", "error") in codes(checkup)
+    assert (checkup.refused, checkup.commands) == (True, ())

@@ -708,6 +708,22 @@ def test_references_alone(tmp_path) -> None:
     assert "values       labels 1" in "\n".join(checkup.lines())
 
 
+def test_values_that_would_have_to_be_rewritten_get_no_command(tmp_path) -> None:
+    """Classes are tens in the predictions; volumes are not rewritten (``--repair``)."""
+    rng = np.random.default_rng(9)
+    references = {}
+    for k in range(24):
+        volume = np.zeros((8, 30, 34), np.uint8)
+        for value, x in ((1, 1), (2, 13), (1, 24)):
+            y = rng.integers(1, 16)
+            volume[2:6, y : y + 8, x + rng.integers(0, 3) : x + 9] = value
+        references[f"case{k}"] = volume
+    tens = {name: 10 * volume for name, volume in references.items()}
+    checkup = checked(put(tmp_path / "refs", references), put(tmp_path / "preds", tens))
+    assert "class-names" in codes(checkup)
+    assert checkup.commands == ()
+
+
 def test_repair_is_not_for_volumes(tmp_path) -> None:
     references, predictions = pair_of(tmp_path, maps(labels()))
     assert run(["doctor", str(references), str(predictions), "--repair", "x.csv"]) == 2

@@ -62,7 +62,8 @@ SHORT_RUN, SMALL_STEP = 4.0, 2  # runs of scores that touch are this short, or d
 MANY_EDGES, LEAST_WHITE = 5, 200  # values of masks with soft edges, and the highest of them
 INSIDE = 0.25  # share of the marked voxels that have it
 MOST_ABOVE = 0.5  # share of voxels above 0 of a detection map
-TOLD = ("missing-cases", "duplicate-images")  # are told of files, and not of their objects again
+# Findings that are told of files, and not of their objects again.
+TOLD = ("missing-cases", "duplicate-images", "patient-in-two-splits")
 # Options by which files are paired and read, whoever asks for them: the user or a finding.
 OF_PAIRS = ("pattern", "reference_pattern", "segment", "place")
 
@@ -235,6 +236,8 @@ def check_volumes(inputs: Inputs) -> VolumeCheckup:
     naming: list[Symptom] = []
     for one in models.values():
         naming += names(labels, one, options)
+    if any(set(one.files) <= set(labels.files) for one in models.values()):
+        naming = [_of_one_model(symptom) for symptom in naming]
     # A pattern may leave out files that are no labels or predictions, such as images.
     labels = _renamed(labels, options.get("reference_pattern"))
     for model, one in models.items():
@@ -263,8 +266,7 @@ def check_volumes(inputs: Inputs) -> VolumeCheckup:
             *scale(one, model, options),
             *inverted_maps(labels, one, model, options),
         ]
-    if not first.is_labels:
-        findings += groups_of(labels, inputs.groups)
+    findings += groups_of(labels, inputs.groups)
     if labels.is_labels and all(one.is_candidates for one in models.values()):
         options["preset"] = OF_CANDIDATES
     # What is wrong with a file itself, no option mends.
@@ -305,6 +307,14 @@ def _under_reference_name(one: Survey, labels: Survey) -> Survey:
         return one
     (name,), (facts,) = labels.files, one.files.values()
     return replace(one, files={name: facts})
+
+
+def _of_one_model(symptom: Symptom) -> Symptom:
+    """Return the finding on names without its option, which would be for all models."""
+    if "pattern" not in symptom.reading:
+        return symptom
+    hint = "name the files as those of the other models, or evaluate this model alone: "
+    return replace(symptom, hint=hint + symptom.hint, reading={})
 
 
 def _is_part(name: str, names: set[str]) -> bool:
@@ -621,6 +631,9 @@ def _with_objects(
     # Cases that have no file are told above; an empty file is a statement.
     of_objects = [symptom for symptom in result.findings if symptom.code not in TOLD]
     commands = result.commands
+    # Volumes are not rewritten: what no option reads rightly has no command.
+    if any("--repair" in shlex.split(command) for command in commands):
+        commands = ()
     # Many objects with other values are not to be set aside: the values mean something else.
     unknown = [symptom for symptom in of_objects if symptom.code == "unknown-category"]
     if any(symptom.count > MOST_UNKNOWN * symptom.total for symptom in unknown):
