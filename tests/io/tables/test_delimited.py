@@ -135,6 +135,18 @@ def test_quoted_newlines_keep_line_numbers_right(tmp_path):
     assert (refused.value.location, refused.value.field) == ("4:5", "x1")
 
 
+def test_a_number_at_the_end_that_may_be_cut_off_is_noted(tmp_path):
+    """Of a file that was cut off anywhere, the whole of it is read only with this note."""
+    text = "image,class,x0,y0,x1,y1\na,b,1,2,3,44\nc,b,1,2,33,44\n"
+    assert read(put(tmp_path, "refs.csv", text)).intake.notes == ()
+    for cut in (1, 2):
+        cohort = read(put(tmp_path, "refs.csv", text[:-cut]))
+        assert "the last line is not ended" in cohort.intake.notes[0]
+    for cut in (3, 4, 6):
+        with pytest.raises(InputError):
+            read(put(tmp_path, "refs.csv", text[:-cut]))
+
+
 BROKEN_ROWS = [
     ("type", "3:4", "a,b,1,2x,3,4", ""),
     ("type", "3:3", "a,b,1_0,2,30,4", ""),

@@ -32,6 +32,7 @@ from calipers.io.tables.objects import TableReader
 from calipers.io.tables.table import BLOCK, FileTable, TextCells, unprotect
 
 DELIMITERS = (",", ";", "\t")
+DIGITS = tuple(b"%d" % digit for digit in range(10))
 LONGEST_LINE = 1 << 20  # characters; as many bytes are read together
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")  # with its break, the last one without
 BREAK = re.compile(r"\r\n|\r|\n")
@@ -79,6 +80,9 @@ def read_delimited(input_file: InputFile) -> FileTable:
     notes += body.notes(sum(unprotect(name.strip()) != name.strip() for name in header))
     if "" in names:
         notes.append("the first column has no name and was not read")
+    # A number that was cut off is a number, too: 44 becomes 4. Programs end their last line.
+    if len(body.lines) and input_file.data[len(input_file.data) - 1 :] in DIGITS:
+        notes.append("the last line is not ended: if the file was cut off, so was its last number")
     return FileTable(
         input_file.file,
         "csv",
