@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from calipers.data.maps import BINS
 from calipers.engine.cost import PROCESS_BYTES, RunCost
 from calipers.engine.store import RunPlan
 from calipers.errors import UsageError
@@ -24,12 +25,15 @@ from calipers.io.volumes.object_scores import PredictedLabels
 from calipers.io.volumes.samples import SampleFiles
 from calipers.maps.entries import ScoreTables, given_samples
 from calipers.maps.evaluate import evaluate_maps
+from calipers.maps.examine import MOST_ENTRIES
 from calipers.metrics.maps import MapSettings
 
 # Measured on volumes of 96^3 to 256^3 voxels: what examining a map needs beside the map itself.
 WORKING_BYTES = 40  # per voxel, for one model at a time
 MOST_BLOCKS = 10_000  # files of a stopped run, about
 KEPT_BYTES = 400_000_000  # scores that are kept for exact values, at most
+# Measured on 150 to 600 samples of 64^2 voxels: of every bin of a sample that holds a score.
+ENTRY_BYTES = 80
 
 
 def cost_of(
@@ -68,14 +72,17 @@ def cost_of(
         evaluate_maps([samples[k]], protocol, **how)
         seconds = (time.process_time() - start) * float(sizes.sum() / sizes[k])
     size = " x ".join(map(str, largest.labels.shape))
+    n_models = len(samples[0].maps)
+    # Many samples share wider bins, so that there never are more of them.
+    entries = min(int(np.minimum(sizes, BINS).sum()), MOST_ENTRIES)
     return RunCost(
         work="maps",
         n_items=len(samples),
         unit="sample",
-        n_models=len(samples[0].maps),
+        n_models=n_models,
         n_blocks=len(samples),
         file_bytes=file_bytes,
-        fixed_bytes=PROCESS_BYTES + KEPT_BYTES,
+        fixed_bytes=PROCESS_BYTES + KEPT_BYTES + n_models * entries * ENTRY_BYTES,
         job_bytes=int(sizes.max()) * (itemsize + WORKING_BYTES),
         largest=f"the largest sample is {largest.name}, {size} voxels",
         basis="from one sample; intervals and page are not included",
