@@ -22,6 +22,7 @@ from calipers.doctor.spelling import class_index, image_index, same_names
 from calipers.errors import InputError, did_you_mean
 from calipers.io.read import read
 from doctor_cases import Tables, corners, demo, documents, saved_documents, saved_tables, tables
+from doctor_cases import random as random_pair
 from seeds import seeds
 
 
@@ -615,6 +616,21 @@ def test_a_list_of_luna16_is_completed_by_its_folder(folder):
     (folder / "luna" / "annotations_excluded.csv").unlink()
     codes = [symptom.code for symptom in check_files("luna/annotations.csv", {}).findings]
     assert "part-of-a-folder" not in codes
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_images_of_another_folder_are_other_images(folder, is_same):
+    """train/1 and val/1 are two patients, unless boxes lie where the references do."""
+    pair = tables(*random_pair(), folder)
+    names = sorted({row["image"] for row in pair.references if row["image"]})
+    others = dict(zip(names, names if is_same else [*names[1:], names[0]]))
+    for row in pair.references:
+        row["image"] = f"train/{row['image']}" if row["image"] else ""
+    pair.each("image", lambda name: f"val/{others[name]}")
+    saved_tables(pair, folder)
+    result = check_files("refs.csv", {"preds": "preds.csv"})
+    assert any(finding.code == "image-names" for finding in result.findings) is is_same
+    assert bool(result.commands) is is_same
 
 
 def test_images_that_the_references_do_not_list_are_not_called_misnamed(folder):

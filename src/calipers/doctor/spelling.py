@@ -108,6 +108,25 @@ def most_images(names: Sequence[str], cohort: Cohort) -> ImageMatch | None:
     return None
 
 
+def in_other_folders(match: ImageMatch, cohort: Cohort) -> bool:
+    """Return whether some names lie in another folder than those that they are said to mean, as
+    train/1 and val/1 do, which are two images; val/1 and data/val/1 agree.
+    """
+    lists = _known_names(cohort)
+    for name, image in match.images.items():
+        folders = _folders(name)
+        for known_names in lists:
+            known_folders = _folders(known_names[image])
+            n = min(len(folders), len(known_folders))
+            if n and folders[-n:] != known_folders[-n:]:
+                return True
+    return False
+
+
+def _folders(name: str) -> list[str]:
+    return re.split(r"[/\\]", name)[:-1]
+
+
 def _known_names(cohort: Cohort) -> list[Sequence[str]]:
     """Return the ids of images, and the names of their files."""
     lists: list[Sequence[str]] = [cohort.images.ids]
