@@ -526,6 +526,20 @@ def test_scores_of_the_background_are_told(tmp_path, capsys) -> None:
         assert value_of(line, "AP/dataset", capsys) == pytest.approx(sound, abs=0.02)
 
 
+def test_scores_of_the_background_are_told_of_a_model_that_misses_most(tmp_path) -> None:
+    rng = np.random.default_rng(14)
+    volumes, scores = scattered(), {}
+    for k, (name, volume) in enumerate(volumes.items()):
+        noise = 0.3 * rng.random(volume.shape)
+        scores[name] = (noise + 0.6 * volume * (k % 2)).astype(np.float32)
+    references = put(tmp_path / "refs", volumes)
+    assert not codes(checked(references, put(tmp_path / "preds", scores)), "warning")
+    inverted = {name: 1 - one for name, one in scores.items()}
+    checkup = checked(references, put(tmp_path / "others", inverted))
+    assert codes(checkup, "warning") == {"score-inverted"}
+    assert checkup.commands[0].endswith("--normalise invert")
+
+
 def value_of(command: str, metric: str, capsys: pytest.CaptureFixture) -> float:
     """Return the value of a metric that a printed command gives."""
     capsys.readouterr()

@@ -27,6 +27,9 @@ MOST_TRIED = 12  # pairs on which channels and orders are tried
 # Share of pairs of voxels in which the one on a reference has the higher score: mean of all maps.
 MOST_INVERTED = 0.25
 FEWEST_INVERTED = 3  # maps
+# Share of the lowest or highest scores on a reference by which one is more than the other, and the
+# share of maps in which it has to be.
+CLEARLY, LEAST_LOWEST = 0.2, 0.3
 OVERSHOOT = 0.2  # by which scores that were resampled may leave 0..1
 LEAST_LOGIT = -88.0  # below it a sigmoid is 0 in 32 bits: values of an image, as of CT
 MOST_CLASSES = 20  # values up to here may be classes; pictures reach further
@@ -95,6 +98,7 @@ def inverted_maps(
     The normalisation that reverses them is added to ``options``.
     """
     agreement: list[float] = []
+    gains: list[float] = []
     for name, facts in one.files.items():
         if len(agreement) >= MOST_TRIED:
             break
@@ -105,10 +109,9 @@ def inverted_maps(
             continue
         target, scores = reference.volume.read() != 0, facts.volume.read()
         agreement.append(rank_agreement(scores[target], scores[~target]))
+        gains.append(_gain_of_lowest(target, scores))
     n_inverted = sum(share < 0.5 for share in agreement)
-    if n_inverted < max(FEWEST_INVERTED, MOST_OF * len(agreement)):
-        return
-    if np.mean(agreement) > MOST_INVERTED:
+    if not agreement or not (_are_inverted(agreement) or _are_lowest(np.array(gains))):
         return
     key = f"normalise {model}"
     options[key] = options[key] + INVERTED if key in options else INVERTED.removeprefix(",")
@@ -121,6 +124,31 @@ def inverted_maps(
         len(agreement),
         f"these look like scores of what is normal: --normalise {options[key]} takes 1 - score",
     )
+
+
+def _are_inverted(agreement: Sequence[float]) -> bool:
+    """Return whether scores are lower on the references of nearly all maps."""
+    n_inverted = sum(share < 0.5 for share in agreement)
+    if n_inverted < max(FEWEST_INVERTED, MOST_OF * len(agreement)):
+        return False
+    return bool(np.mean(agreement) <= MOST_INVERTED)
+
+
+def _are_lowest(gains: Array) -> bool:
+    """Return whether the lowest scores lie on references, and the highest do not, in many maps and
+    hardly the other way round: so it is told of a model that misses most, too.
+    """
+    n_low, n_high = int((gains > CLEARLY).sum()), int((gains < -CLEARLY).sum())
+    return n_low >= max(FEWEST_INVERTED, MOST_OF * (n_low + n_high), LEAST_LOWEST * len(gains))
+
+
+def _gain_of_lowest(target: Array, scores: Array) -> float:
+    """Return how much more of the lowest scores lies on a reference than of the highest; as many of
+    each are looked at as the reference has voxels.
+    """
+    n, on = int(target.sum()), target.reshape(-1)
+    order = np.argpartition(scores, (n - 1, scores.size - n), axis=None)
+    return float(on[order[:n]].mean() - on[order[-n:]].mean())
 
 
 def rank_agreement(on: Array, beside: Array) -> float:
