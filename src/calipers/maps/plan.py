@@ -34,6 +34,7 @@ MOST_BLOCKS = 10_000  # files of a stopped run, about
 KEPT_BYTES = 400_000_000  # scores that are kept for exact values, at most
 # Measured on 150 to 600 samples of 64^2 voxels: of every bin of a sample that holds a score.
 ENTRY_BYTES = 80
+HEADER_BYTES = 1_100  # of every file, measured with a million samples of two
 
 
 def cost_of(
@@ -75,14 +76,16 @@ def cost_of(
     n_models = len(samples[0].maps)
     # Many samples share wider bins, so that there never are more of them.
     entries = min(int(np.minimum(sizes, BINS).sum()), MOST_ENTRIES)
+    kept_bytes = n_models * entries * ENTRY_BYTES
+    header_bytes = len(samples) * len(list(samples[0].files())) * HEADER_BYTES
     return RunCost(
         work="maps",
         n_items=len(samples),
         unit="sample",
         n_models=n_models,
-        n_blocks=len(samples),
+        n_blocks=-(-len(samples) // _block_size(len(samples))),
         file_bytes=file_bytes,
-        fixed_bytes=PROCESS_BYTES + KEPT_BYTES + n_models * entries * ENTRY_BYTES,
+        fixed_bytes=PROCESS_BYTES + KEPT_BYTES + kept_bytes + header_bytes,
         job_bytes=int(sizes.max()) * (itemsize + WORKING_BYTES),
         largest=f"the largest sample is {largest.name}, {size} voxels",
         basis="from one sample; intervals and page are not included",
@@ -132,10 +135,16 @@ def map_plan(
             **({"lenient": True} if lenient else {}),
         },
         items=items,
-        # A file per sample, but never more than a file system likes in a folder.
-        size=max(1, len(items) // MOST_BLOCKS),
+        size=_block_size(len(items)),
         command=command,
     )
+
+
+def _block_size(n_samples: int) -> int:
+    """Return how many samples share a file of a stopped run: one, unless a folder would then have
+    more files than a file system likes.
+    """
+    return max(1, n_samples // MOST_BLOCKS)
 
 
 def _predicted(predicted: PredictedLabels | None) -> dict[str, str]:
