@@ -270,7 +270,8 @@ def structured_report(content: bytes, scored: bool = False) -> list[Row]:
     import pydicom
 
     rows: list[Row] = []
-    waiting = [pydicom.dcmread(io.BytesIO(content))]
+    # Whatever a report calls itself, it is no group.
+    waiting = list(pydicom.dcmread(io.BytesIO(content)).get("ContentSequence") or ())
     while waiting:
         item = waiting.pop()
         children = list(item.get("ContentSequence") or ())
