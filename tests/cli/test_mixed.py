@@ -81,6 +81,14 @@ def read(path):
     return open_table(path)
 
 
+def test_center_is_centre(calipers, table):
+    options = ("--formula", "iou ~ size", "--json")
+    told = calipers("mixed", table, *options, "--groups", "centre")
+    other = calipers("mixed", table, *options, "--groups", "center")
+    assert other.code == 0
+    assert other.json["fits"] == told.json["fits"]
+
+
 def test_options_reach_the_model(calipers, table):
     by_ml = calipers("mixed", table, *PLAIN, "--ml", "--level", "0.9", "--json").json["fits"][0]
     assert (by_ml["criterion"], by_ml["level"]) == ("ML", 0.9)
@@ -167,7 +175,7 @@ def test_output_is_a_new_file(calipers, table, tmp_path):
             "give one of them",
         ),
         (["--formula", "iou ~ sice", "--groups", "centre"], "did you mean 'size'"),
-        (["--formula", "iou ~ size", "--groups", "center"], "did you mean 'centre'"),
+        (["--formula", "iou ~ size", "--groups", "cnetre"], "did you mean 'centre'"),
         (["--formula", "iou ~", "--groups", "centre"], "is incomplete"),
         ([*OPTIONS, "--preset", "coco"], "--preset needs REFS and PREDS"),
         ([*OPTIONS, "--size-cuts", "1,2"], "--size-cuts needs REFS and PREDS"),

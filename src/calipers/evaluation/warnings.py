@@ -369,8 +369,8 @@ def _cut(model: str, matches: Matches) -> Iterator[str]:
 def _shared(model: str, matches: Matches) -> Iterator[str]:
     """Yield how many candidates lie in several references at once, where each finds only one.
 
-    The description of LUNA16, where nodules overlap in a few scans, leaves open whether it finds
-    all of them.
+    The script of LUNA16, where nodules overlap in a few scans, counts such a candidate for all of
+    them: the two differ where this warning stands.
     """
     view = matches.views[0]
     if view.assignment != COUNTED_FIRST:

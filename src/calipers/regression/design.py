@@ -347,6 +347,15 @@ def _require(name: str, names: Sequence[str], file: str) -> None:
         )
 
 
+def column_names(source: Any) -> list[str]:
+    """Return the names of the columns of a table, from a file or in memory."""
+    if isinstance(source, Frame):
+        return list(source.table.names)
+    if isinstance(source, FileTable):
+        return list(source.names)
+    return list(source.column_names if hasattr(source, "column_names") else source)
+
+
 def _columns(
     source: Any, required: Sequence[str]
 ) -> tuple[dict[str, Cells], dict[str, tuple[str, ...]]]:

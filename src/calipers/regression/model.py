@@ -23,10 +23,18 @@ from typing import Any, Literal
 import numpy as np
 
 from calipers.arrays import F64, I64
-from calipers.errors import InputError, UsageError
+from calipers.errors import InputError, UsageError, spelled
 from calipers.kernels import mixed
 from calipers.kernels.mixed import Fit
-from calipers.regression.design import Design, Effect, Formula, Frame, design, numeric_column
+from calipers.regression.design import (
+    Design,
+    Effect,
+    Formula,
+    Frame,
+    column_names,
+    design,
+    numeric_column,
+)
 from calipers.results.estimate import number
 from calipers.show.words import plural
 
@@ -104,6 +112,8 @@ def prepare(
     if not model_formula.response:
         raise UsageError(f"the formula {formula!r} has no response: write it before the ~")
     names = check_groups(groups, model_formula.response)
+    known = column_names(source)
+    names = tuple(spelled(name, known) for name in names)
     frame = Frame.of(source, [model_formula.response, *model_formula.columns, *names], levels)
     frame = frame.declared(model_formula.categories)
     frame, n_dropped = complete(frame, model_formula, names, missing)

@@ -211,6 +211,17 @@ def test_pixels_beyond_the_header_are_refused(tmp_path: Path, extra: int) -> Non
     )
 
 
+def test_pixels_are_not_read_from_what_follows_them(tmp_path: Path) -> None:
+    """A first element of pixels that is too short: pydicom would read on behind it."""
+    path = written(tmp_path / "a.dcm", noise((4, 6), np.uint16))
+    whole = path.read_bytes()
+    at = whole.index(b"\xe0\x7f\x10\x00OW")
+    short = b"\xe0\x7f\x10\x00OW\x00\x00\x02\x00\x00\x00\x10\x00"
+    path.write_bytes(whole[:at] + short + whole[at:])
+    error = refused(path)
+    assert (error.rule, error.value) == ("volume-broken", "'2 bytes'")
+
+
 @pytest.mark.parametrize("shape", [(2, 4, 3), (3, 3, 3), (5, 1, 3), (1, 3), (3, 3)])
 def test_frames_of_three_columns_are_no_colours(tmp_path: Path, shape: tuple[int, ...]) -> None:
     array = noise(shape, np.uint8)

@@ -216,9 +216,11 @@ def check_pixels(
     if not encoding.compressed:
         check_stored(needed, stored, request.file)
         # Elements have an even length. More is another size or more frames than the header says,
-        # of which pydicom would give the beginning.
-        length = encoding.length or 0
-        if length > needed + needed % 2:
+        # of which pydicom would give the beginning; for less it would read on in what follows.
+        length = needed if encoding.length is None else encoding.length
+        is_subsampled = header.get("PhotometricInterpretation") == "YBR_FULL_422"
+        is_too_short = length < needed and not is_subsampled
+        if is_too_short or length > needed + needed % 2:
             raise InputError(
                 f"{needed:,} bytes of pixels, as the header says",
                 rule="volume-broken",
