@@ -141,7 +141,6 @@ def table_block(
         heads += _head_cell(name_of_column, shape, is_sheet=is_sheet)
     # The script names the CSV file of a table after its id.
     name = f' id="{table.name}"' if table.name else ""
-    caption = f"<strong>{text(title)}</strong>" if is_sheet and title else text(title)
     body = "\n".join(lines)
     notes = ""
     for note in table.all_notes():
@@ -149,7 +148,7 @@ def table_block(
         notes += f'<p class="note">{sign}{text(note)}</p>'
     block = (
         f'<table class="{_look(table) if is_sheet else "grid"}"{name}>'
-        f"<caption>{caption}</caption><thead><tr>{heads}</tr></thead>\n"
+        f"<caption>{text(title)}</caption><thead><tr>{heads}</tr></thead>\n"
         f"<tbody>{body}</tbody></table>"
     )
     return scrolling(block, title) + notes
