@@ -283,7 +283,7 @@ def test_every_estimate_has_its_interval_beside_it(text, evaluation):
 
 def test_marks_are_explained_below_their_table(text):
     table = re.search(
-        r"<strong>AP@0.5 per class</strong>.*?</table></div>(<p.*?</p>)*", text, re.DOTALL
+        r"<caption>AP@0.5 per class</caption>.*?</table></div>(<p.*?</p>)*", text, re.DOTALL
     )[0]
     assert re.search(r"<small>\[0\.\d{3}, 1\.000\]\*</small>", table)
     said = "interval for small counts, because few patients, or nearly all, have errors"
@@ -334,7 +334,7 @@ def by_centre(grouped):
 def test_groups_are_tables_with_their_summaries(by_centre, grouped):
     outline(by_centre)
     table = re.search(
-        r"<strong>AP@0.5 by centre</strong>.*?</table></div>(<p.*?</p>)*", by_centre, re.DOTALL
+        r"<caption>AP@0.5 by centre</caption>.*?</table></div>(<p.*?</p>)*", by_centre, re.DOTALL
     )[0]
     assert re.findall(r"<th scope=row>(.*?)</th>", table) == [
         *("Harbour", "North", "Summit", "Valley", "mean of 4 groups", "range")
@@ -350,14 +350,14 @@ def test_groups_are_tables_with_their_summaries(by_centre, grouped):
 
 
 def test_classes_of_groups_are_shown_for_the_first_headline_metric(by_centre):
-    titles = re.findall(r"<strong>([^<]*) by size</strong>", by_centre)
+    titles = re.findall(r"<caption>([^<]*) by size</caption>", by_centre)
     sized = ["AP@0.5", "FROC"]  # RoDeO knows no sizes
     assert titles == [
         *sized,
         *(f"AP@0.5 of {name}" for name in ("nodule", "mass", "effusion", "cardiomegaly")),
     ]
     table = re.search(
-        r"<strong>AP@0.5 of nodule by size</strong>.*?</table></div>(<p.*?</p>)*",
+        r"<caption>AP@0.5 of nodule by size</caption>.*?</table></div>(<p.*?</p>)*",
         by_centre,
         re.DOTALL,
     )[0]

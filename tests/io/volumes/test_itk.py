@@ -109,6 +109,11 @@ def test_pictures_have_a_spacing_and_no_orientation(tmp_path: Path, name: str) -
             {"space": "left-posterior-superior", "space_directions": "(1,0,0) (1,0,0) (0,0,1)"},
             "affine",
         ),
+        ({"sizes": "4,3 2"}, "volume-broken"),  # commas are for vectors
+        (
+            {"space": "left-posterior-superior", "space_directions": "(1,0 0) (0,1,0) (0,0,1)"},
+            "volume-broken",
+        ),
         ({"data_file": "../other.raw"}, "volume-format"),
         ({"data_file": "LIST"}, "not-found"),
         ({"data_file": "slice%03d.raw 1 9 1"}, "volume-format"),
@@ -163,6 +168,7 @@ def test_the_voxels_may_be_the_last_bytes(tmp_path: Path) -> None:
         ({"CompressedData": True}, "volume-broken"),
         ({"ElementSpacing": "1 1 -1"}, "spacing"),
         ({"ElementSpacing": "1 1 1", "TransformMatrix": "1 0 0 1 0 0 0 0 1"}, "affine"),
+        ({"ElementSpacing": "1,5 1"}, "volume-broken"),  # one and a half, or one and five?
         ({"ElementDataFile": "/etc/hostname"}, "volume-format"),
         ({"ElementDataFile": "a%d.raw"}, "volume-format"),
     ],

@@ -222,13 +222,16 @@ def _nrrd_place(
     space = fields.get("space", "").lower()
     # An unknown space may have any number of axes; only the lengths of its vectors are used.
     across = 3 if space in SPACES else len(vectors[0].split(","))
-    rows = [numbers(vector[1:-1], across, file, "space directions") for vector in vectors]
+    rows = []
+    for vector in vectors:
+        rows.append(numbers(vector[1:-1], across, file, "space directions", separator=","))
     steps = np.array(rows)
     if space not in SPACES:
         check_spacing(tuple(np.linalg.norm(steps, axis=1).tolist()), file)
         return None, spacing_of(np.transpose(steps), axes)
     origin = fields.get("spaceorigin", "(0,0,0)").strip()
-    centre = numbers(origin.removeprefix("(").removesuffix(")"), 3, file, "space origin")
+    place = origin.removeprefix("(").removesuffix(")")
+    centre = numbers(place, 3, file, "space origin", separator=",")
     # Directions and origin change sign together, along the axes that point the other way.
     signs = np.array(SPACES[space])
     affine = check_affine(
@@ -457,9 +460,14 @@ def beside(request: Request, name: str) -> Path:
     return path
 
 
-def numbers(text: str, count: int, file: str, field: str) -> list[float]:
-    """Return the ``count`` numbers of a line of a header."""
-    words = text.replace(",", " ").split()
+def numbers(
+    text: str, count: int, file: str, field: str, *, separator: str | None = None
+) -> list[float]:
+    """Return the ``count`` numbers of a line of a header, which blanks separate.
+
+    Only vectors have commas: elsewhere 1,5 may be one number or two.
+    """
+    words = text.split(separator)
     try:
         # Very long digits would take long to parse, and no header needs them.
         if len(words) != count or any(len(word) > LONGEST_NUMBER for word in words):
