@@ -47,7 +47,7 @@ def test_a_table_is_explained(calipers, table):
         "differences between",
         "IoU is 0.2",
         "lower with size small than with size large (95 % CI -0.",
-        "Note: 3 values of patient occur in more than one centre",
+        "note: 3 values of patient occur in more than one centre",
     ):
         assert words in said.out, words
 

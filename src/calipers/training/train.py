@@ -145,8 +145,8 @@ class RunRecord(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         path = folder / RUN
         if folder.is_dir() and not path.exists():
             hint = "give the folder that calipers train -o wrote"
-            raise InputError("a run of training", rule="not-found", file=str(path), hint=hint)
-        document = small_json(path, "the record of a run of training", LARGEST_RECORD)
+            raise InputError("a training run", rule="not-found", file=str(path), hint=hint)
+        document = small_json(path, "the record of a training run", LARGEST_RECORD)
         return structure(document, cls, str(path), schema=RUN_SCHEMA, syntax="JSON")
 
 
@@ -321,7 +321,7 @@ def _checked_folder(folder: Path, source: str, labels: str | None, *, resume: bo
             "a new or empty folder",
             rule="output-exists",
             file=str(folder),
-            value="a run of training",
+            value="an earlier training run",
             hint="choose another folder, or continue this run with --resume",
         ) from None
 
