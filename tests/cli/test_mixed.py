@@ -233,6 +233,7 @@ def test_references_are_asked_three_questions(calipers, demo):
         "hit: 5.0 % with size small",
     ):
         assert words in said.out
+    assert not said.out.endswith("\n\n")
     fits = calipers(*refs(demo, "misses-small", "overpredicts"), "--json").json["fits"]
     assert [(fit["model"], fit["part"], fit["kind"]) for fit in fits] == [
         (model, part, kind)

@@ -41,6 +41,7 @@ from calipers.results.files import (
 )
 from calipers.results.schema import structure
 from calipers.show.table import Kind, Table
+from calipers.show.words import count_text
 from calipers.training.backbones import INSTALLED
 from calipers.training.datasets.augment import require_transforms
 from calipers.training.datasets.canvases import Canvases
@@ -503,7 +504,7 @@ def run_tables(record: RunRecord) -> list[Table]:
     kinds: tuple[Kind, ...] = ("name", "count", "text", "value", "value", "value", "text")
     parts = []
     for name, ids in record.split.items():
-        parts.append(f"{name}: {len(ids)} images, {record.positive[name]} positive")
+        parts.append(f"{name}: {count_text('image', len(ids))}, {record.positive[name]} positive")
     target = ", ".join(record.classes)
     title = f"Models that find {'positive images' if target == BINARY else target}"
     if not model_of(record.plan).needs_labels:
