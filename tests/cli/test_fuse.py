@@ -216,7 +216,7 @@ def test_a_folder_gets_predictions_recipe_page_tables_and_figures(
         *("--evaluate", "--metrics", "AP50", "--replicates", 200),
     )
     assert said.code == 0, said.err
-    assert f"page: {target / 'fusion.html'}" in said.err
+    assert f"Open {target / 'fusion.html'}" in said.err
     assert sorted(file.name for file in target.iterdir()) == [
         "fused.json",
         "fusion-contributions.svg",

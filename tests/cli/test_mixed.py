@@ -47,7 +47,7 @@ def test_a_table_is_explained(calipers, table):
         "differences between",
         "IoU is 0.2",
         "lower with size small than with size large (95 % CI -0.",
-        "Note: 3 values of patient occur in more than one centre",
+        "note: 3 values of patient occur in more than one centre",
     ):
         assert words in said.out, words
 
@@ -241,6 +241,7 @@ def test_references_are_asked_three_questions(calipers, demo):
         "hit: 5.0 % with size small",
     ):
         assert words in said.out
+    assert not said.out.endswith("\n\n")
     fits = calipers(*refs(demo, "misses-small", "overpredicts"), "--json").json["fits"]
     assert [(fit["model"], fit["part"], fit["kind"]) for fit in fits] == [
         (model, part, kind)

@@ -46,7 +46,7 @@ def test_the_folder_holds_the_whole_result(evaluate, tmp_path):
 
 def test_narration_says_where_the_page_is(evaluate, tmp_path):
     said = evaluate(tmp_path / "out")
-    assert said.err.rstrip().endswith(f"page: {tmp_path / 'out' / 'report.html'}")
+    assert said.err.rstrip().endswith(f"Open {tmp_path / 'out' / 'report.html'}")
     assert "report.html" not in said.out
 
 

@@ -183,6 +183,8 @@ def test_a_level_without_a_miss_has_no_odds_ratio() -> None:
     assert found["size[small]"].value == pytest.approx(alone["size[small]"].value, abs=1e-6)
     assert any("rows with size huge have hit 1" in note for note in found.notes)
     assert found.probabilities[2].value == pytest.approx(1.0, abs=1e-6)
+    n = int((table["size"] == "huge").sum())
+    assert found.sentences()[2] == f"hit: {n} of {n} rows with size huge (no interval)."
     json.dumps(found.as_dict(), allow_nan=False)
 
 
@@ -192,6 +194,9 @@ def test_outcomes_that_are_all_alike(value: float) -> None:
     found = logistic_model(table, "hit ~ size", ["patient"])
     assert {c.reason for c in found.coefficients} == {"single_category"}
     assert [one.value for one in found.probabilities] == [value, value]
+    large = found.probabilities[0]
+    n_hits = large.n_rows if value else 0
+    assert found.sentences()[0].startswith(f"hit: {n_hits} of {large.n_rows} rows with size ")
     assert any("nothing to explain" in note for note in found.notes)
     json.dumps(found.as_dict(), allow_nan=False)
 

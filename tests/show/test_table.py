@@ -12,8 +12,9 @@ from rich.console import Console
 
 from calipers.results.estimate import Estimate
 from calipers.show.html import table_block
-from calipers.show.table import Amount, Table, cell_text
+from calipers.show.table import LATEX_SIGNS, Amount, Table, cell_text
 from calipers.show.terminal import print_tables
+from calipers.show.words import MARKS
 
 NAN = math.nan
 
@@ -109,6 +110,12 @@ def test_markdown() -> None:
         r"| mass | **0.512 \[0.400, 0.600\]** | 0.400 \[0.300, 0.500\]‡ | 12 |",
         r"| no\_dule | no references | 0.300 | 0 |",
     ]
+
+
+def test_latex_can_print_every_mark() -> None:
+    # A sign that LaTeX does not know stops it.
+    for mark in MARKS.values():
+        assert LATEX_SIGNS.get(mark, mark).isascii(), mark
 
 
 def test_latex() -> None:

@@ -260,7 +260,7 @@ def test_what_predict_refuses(trained, capsys, tmp_path):
     out = ("-o", tmp_path / "out")
     for words, message in (
         (("predict", runs, pictures), "-o DIR"),
-        (("predict", trained / "maps", pictures, *out), "a run of training"),
+        (("predict", trained / "maps", pictures, *out), "a training run"),
         (("predict", runs, trained / "gone", *out), "gone"),
         (("predict", runs, "digits", "--part", "test", *out), "the test images of the run"),
     ):

@@ -279,7 +279,7 @@ def show(evaluation: Any, narrator: Narrator, options: dict[str, Any]) -> None:
             print_tables(summary_tables(evaluation.summary(over), evaluation.headline))
         print_lines(reader_sentences(evaluation))
     if options["output"]:
-        narrator.say(f"page: {Path(options['output']) / 'report.html'}")
+        narrator.say(f"Open {Path(options['output']) / 'report.html'}")
 
 
 @verb()

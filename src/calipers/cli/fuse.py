@@ -153,7 +153,7 @@ def fuse(references: str, predictions: tuple[str, ...], output: str, **options: 
         click.echo(document.to_json())
         return
     print_tables(document.tables())
-    narrator.say(f"written: {output}" if target.is_file else f"page: {target.page}")
+    narrator.say(f"written: {output}" if target.is_file else f"Open {target.page}")
 
 
 def _read(references: str, files: dict[str, str], options: dict[str, Any]) -> Cohort:

@@ -257,7 +257,9 @@ def _of_references(
     )
 
     def show() -> None:
-        for one in models:
+        for number, one in enumerate(models):
+            if number:
+                print_lines([""])
             print_localization(one)
 
     return document, show
@@ -325,7 +327,7 @@ for _option in mixed.params:
 def print_fit(fit: MixedModel | LogisticModel) -> None:
     """Print one model: effects, differences between groups, and the result in words."""
     print_tables(fit.tables())
-    print_lines([*fit.sentences(), *(f"Note: {note}." for note in fit.notes), ""])
+    print_lines([*fit.sentences(), *(f"note: {note}" for note in fit.notes)])
 
 
 def print_localization(models: LocalizationModels) -> None:
@@ -345,4 +347,4 @@ def print_localization(models: LocalizationModels) -> None:
         notes[f"{part_names[part]} was not fitted: {why}"] = None
     if models.n_ignored:
         notes[f"{models.n_ignored} ignored references are left out"] = None
-    print_lines([*sentences, *(f"Note: {note}." for note in notes), ""])
+    print_lines([*sentences, *(f"note: {note}" for note in notes)])

@@ -100,7 +100,7 @@ def labels_option(function: Any) -> Any:
 @click.option(
     "--pooling",
     metavar="NAME",
-    help="noisy-or, noisy-or:0.98, max, mean, lse:10, top-k:8, region:3 or attention.",
+    help="For mil: noisy-or, noisy-or:0.98, max, mean, lse:10, top-k:8, region:3 or attention.",
 )
 @click.option(
     "--side", metavar="PIXELS", type=int, help="Side of the square that the network sees."

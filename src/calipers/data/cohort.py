@@ -243,7 +243,7 @@ class Cohort:
             ``points`` as above; or ``{"model": list, ...}``; or None. Paired with the references by
             ``image_id`` if present, else by position.
         classes
-            Names of the classes, declared: also those that no object has.
+            Names of all declared classes, including those that no object has.
         box_format
             One of `calipers.data.objects.BOX_FORMATS`.
         score_scale

@@ -90,9 +90,9 @@ def evaluate(
         Where finished blocks of images are kept: see `calipers.engine.store` and
         `calipers.evaluation.collect.collection_plan`.
     lenient
-        Set images aside that end the worker that matches them (in threads, such an image ends the
-        program): the account of the cohort counts and names them. Otherwise the first one is an
-        error.
+        Set aside images that crash the worker that matches them (in threads, such an image
+        crashes the program): the account of the cohort counts and names them. Otherwise the first
+        one is an error.
     allow_loss
         Share of the images that may be set aside.
     progress

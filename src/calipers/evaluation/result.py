@@ -357,8 +357,8 @@ class Evaluation(Document):
             Two models; with ``a`` alone it is compared with every other one, with neither all pairs
             are.
         metrics
-            Names; the headline of the protocol if left out, ``["all"]`` for all. Fewer are tested
-            more sharply.
+            Names; the headline of the protocol if left out, ``["all"]`` for all. The fewer
+            there are, the less the correction costs.
         margin
             The largest difference that does not matter, in units of the metric: one number, or one
             per metric.
@@ -428,7 +428,7 @@ class Evaluation(Document):
         quantile
             Of ``quantile-then-rank``.
         missing
-            ``"worst"`` gives a model without a value the worst one; it is an error if left out.
+            ``"worst"`` gives a model without a value the worst one; if left out, that is an error.
         replicates
             Of the bootstrap; at most 1000 if left out.
         jobs

@@ -80,7 +80,7 @@ def nms(
     weights
         One number per model: scores are multiplied by it over the largest. Default: all equal.
     iou_threshold
-        A box goes if its IoU with a better one that stays is above it.
+        A box is removed if its IoU with a better one that stays is above it.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def soft_nms(
         ``"gaussian"``: times ``exp(-IoU^2 / sigma)``. ``"linear"``: times ``1 - IoU`` where the IoU
         is above ``iou_threshold``.
     skip_threshold
-        Boxes whose score falls to it are removed.
+        Boxes whose score falls to it, or below, are removed.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def non_maximum_weighted(
     """Average every box with those that non-maximum suppression would remove for it.
 
     Boxes, scores, labels and weights are those of `nms`. The weight of a box in the average is its
-    score times its IoU with the best box of the cluster, whose score the cluster has.
+    score times its IoU with the best box of the cluster, whose score the cluster gets.
 
     Parameters
     ----------

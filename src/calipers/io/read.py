@@ -130,7 +130,7 @@ def read(
         ``"refuse"``: they are broken.
     allow_loss
         The share of the references, or of the records of one model, that lenient reading may set
-        aside. Beyond, or with nothing left, reading fails.
+        aside. Beyond it, or with nothing left, reading fails.
     readers
         What to make of several readers of one image (a column ``reader``, ``rad_id`` or
         ``annotator``): ``"any"`` keeps what one of them marks, ``"majority"`` what more than half
@@ -168,7 +168,7 @@ def read(
         is the first folder in the name of an image: ``"folder=val"``.
     all_images
         Whether images that only the table of groups names are evaluated, too: as images without
-        references, of formats that list only images with some.
+        references, for formats that list only images with some.
 
     Raises
     ------

@@ -115,13 +115,13 @@ def evaluate_maps(
         a Dask client, or any other `concurrent.futures.Executor`. ``jobs`` is its number of
         workers then. The result does not depend on it.
     store
-        Where examined samples are kept, so that a run that is stopped can go on: see
+        Where examined samples are kept, so that a run that is stopped can continue: see
         `calipers.engine.store.opened` and
         `calipers.maps.plan.map_plan`.
     lenient
-        Set samples aside that cannot be read, or that end the worker that examines them (in
-        threads, such a sample ends the program): the account of the cohort counts them by rule, its
-        quarantine names them. Otherwise the first one is an error.
+        Set aside samples that cannot be read, or that crash the worker that examines them (in
+        threads, such a sample crashes the program): the account of the cohort counts them by rule,
+        its quarantine names them. Otherwise the first one is an error.
     allow_loss
         Share of the samples that may be set aside.
     progress

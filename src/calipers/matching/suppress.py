@@ -19,7 +19,7 @@ def suppressed(
     Parameters
     ----------
     threshold
-        A box goes if its IoU with a better one that stays is above it.
+        A box is removed if its IoU with a better one that stays is above it.
     n_classes
         Boxes of different classes do not suppress each other; 0: classes do not matter.
 

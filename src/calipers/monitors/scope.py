@@ -346,9 +346,9 @@ def scope_scores(
     Notes
     -----
     An image without references and predictions has s = 1, whatever the score. With C declared
-    classes an image on which the only object is missed still has ``1 - 1/C``: a smaller tau never
-    finds it, and `Scope.warnings` says so. With one class and one reference per image s is ``2 /
-    (Nd + 1)`` if it is hit, else 0.
+    classes an image on which the only object is missed still has ``1 - 1/C``: no tau up to that
+    value finds it, and `Scope.warnings` says so. With one class and one reference per image s is
+    ``2 / (Nd + 1)`` if it is hit, else 0.
 
     Examples
     --------

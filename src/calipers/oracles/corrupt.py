@@ -58,8 +58,8 @@ def corrupt(
     Parameters
     ----------
     kind
-        One of `calipers.oracles.corrupt.KINDS`; or several with their choices, which follow each
-        other: ``["class-confusion(p=0.3)", "position-noise(sigma=0.5)"]``.
+        One of `calipers.oracles.corrupt.KINDS`; or several with their choices, applied in
+        order: ``["class-confusion(p=0.3)", "position-noise(sigma=0.5)"]``.
     seed
         Of the random numbers; the same seed gives the same model.
     name

@@ -68,8 +68,8 @@ def corrupt_maps(
         `calipers.data.maps.Sample`, what `calipers.read_maps` returns, or arrays of labels
         ``[z, ]y, x``.
     kind
-        One of `calipers.oracles.maps.MAP_KINDS`; or several with their choices, which follow each
-        other: ``["shrink(voxels=20)", "noise(sigma=0.1)"]``.
+        One of `calipers.oracles.maps.MAP_KINDS`; or several with their choices, applied in
+        order: ``["shrink(voxels=20)", "noise(sigma=0.1)"]``.
     seed
         Of the random numbers. Sample k depends on the seed and on k alone.
     name

@@ -47,6 +47,7 @@ from calipers.results.document import Document
 from calipers.results.estimate import number
 from calipers.show.words import (
     ci_text,
+    count_text,
     percent_span,
     percent_text,
     plural,
@@ -354,7 +355,13 @@ def _probability_interval(
 
 
 def _sentence(model: LogisticModel, one: AdjustedProbability) -> str:
-    text = f"{model.response}: {percent_text(one.value)} with {one.column} {one.level}"
+    level = f"{one.column} {one.level}"
+    if one.reason == "single_category":
+        # The fitted probability is 0 or 1 but for the steps of the fit: the counts are exact.
+        n_positive = round(one.value) * one.n_rows
+        rows = count_text("row", one.n_rows)
+        return f"{model.response}: {n_positive} of {rows} with {level} (no interval)."
+    text = f"{model.response}: {percent_text(one.value)} with {level}"
     if math.isnan(one.low):
         return f"{text} ({one.n_rows} rows, no interval)."
     between = ci_text(model.level, percent_span(one.low, one.high))

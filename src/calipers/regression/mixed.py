@@ -99,7 +99,7 @@ def mixed_model(
     level
         Of the intervals.
     levels
-        ``{"size": ["large", "medium", "small"]}``: makes a column one of categories, and orders it;
+        ``{"size": ["large", "medium", "small"]}``: makes a column categorical, and orders it;
         the first level is the one that others are compared with. Sorted if left out.
     missing
         What happens to rows with an empty cell: ``"refuse"`` them with an error, or ``"drop"`` and
@@ -123,8 +123,8 @@ def mixed_model(
     degrees of freedom for K groups and c such columns, else of the normal distribution. Standard
     deviations and intraclass correlations have profile-likelihood intervals.
 
-    Removed, with an entry in `notes`: a group with one row each everywhere; a group with one
-    subgroup each everywhere; fewer than ``few_groups`` groups, which become a fixed effect.
+    Removed, with an entry in `notes`: a grouping whose groups all have one row, or all have one
+    subgroup. A grouping with fewer than ``few_groups`` groups becomes a fixed effect.
 
     Examples
     --------

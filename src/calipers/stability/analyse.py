@@ -137,8 +137,9 @@ def stability(
     store
         Finished bags are taken from there, and new ones are written to it: `bag_plan`.
     lenient
-        Set bags aside that cannot be read, or that end the worker that reads them (in threads, such
-        a bag ends the program), and name them in a warning. Otherwise the first one is an error.
+        Set aside bags that cannot be read, or that crash the worker that reads them (in threads,
+        such a bag crashes the program), and name them in a warning. Otherwise the first one is an
+        error.
     allow_loss
         Share of the bags that may be set aside.
 

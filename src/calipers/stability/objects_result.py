@@ -315,7 +315,7 @@ class ObjectStability(Document):
         return warnings(self)
 
     def __str__(self) -> str:
-        return "\n".join([*self.sentences(), *(f"Note: {text}" for text in self.warnings)])
+        return "\n".join([*self.sentences(), *(f"note: {text}" for text in self.warnings)])
 
     def _content(self) -> dict[str, Any]:
         n_undefined, n_pairs, n_silent = self.undefined

@@ -194,7 +194,7 @@ def _rows_of_part(images: TrainingImages, record: RunRecord, part: str) -> I64:
             rule="unknown-image",
             file=images.name,
             value=missing[0],
-            hint=f"{len(missing)} of {len(record.split[part])} are missing; --part all takes all",
+            hint=f"{len(missing)} of {len(record.split[part])} are missing; give --part all",
         )
     return np.array([index[name] for name in record.split[part]], np.int64)
 

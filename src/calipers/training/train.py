@@ -41,6 +41,7 @@ from calipers.results.files import (
 )
 from calipers.results.schema import structure
 from calipers.show.table import Kind, Table
+from calipers.show.words import count_text
 from calipers.training.backbones import INSTALLED
 from calipers.training.datasets.augment import require_transforms
 from calipers.training.datasets.canvases import Canvases
@@ -145,8 +146,8 @@ class RunRecord(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         path = folder / RUN
         if folder.is_dir() and not path.exists():
             hint = "give the folder that calipers train -o wrote"
-            raise InputError("a run of training", rule="not-found", file=str(path), hint=hint)
-        document = small_json(path, "the record of a run of training", LARGEST_RECORD)
+            raise InputError("a training run", rule="not-found", file=str(path), hint=hint)
+        document = small_json(path, "the record of a training run", LARGEST_RECORD)
         return structure(document, cls, str(path), schema=RUN_SCHEMA, syntax="JSON")
 
 
@@ -321,7 +322,7 @@ def _checked_folder(folder: Path, source: str, labels: str | None, *, resume: bo
             "a new or empty folder",
             rule="output-exists",
             file=str(folder),
-            value="a run of training",
+            value="an earlier training run",
             hint="choose another folder, or continue this run with --resume",
         ) from None
 
@@ -503,7 +504,7 @@ def run_tables(record: RunRecord) -> list[Table]:
     kinds: tuple[Kind, ...] = ("name", "count", "text", "value", "value", "value", "text")
     parts = []
     for name, ids in record.split.items():
-        parts.append(f"{name}: {len(ids)} images, {record.positive[name]} positive")
+        parts.append(f"{name}: {count_text('image', len(ids))}, {record.positive[name]} positive")
     target = ", ".join(record.classes)
     title = f"Models that find {'positive images' if target == BINARY else target}"
     if not model_of(record.plan).needs_labels:

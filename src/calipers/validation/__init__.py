@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do intervals hold the truth as often as they say? Simulated data, whose truth is known, tell."""
+"""Do intervals cover the true value as often as they claim? Simulated data show it."""

@@ -151,7 +151,7 @@ def _source(run: StabilityRun) -> str:
     n = len(record["models"])
     return (
         f"{n} networks were trained (seed {record['settings']['seed']}, PyTorch "
-        f"{record['torch']}, {record['cpu_seconds'] / 60:.0f} minutes of one core): {sets}; "
+        f"{record['torch']}, {record['cpu_seconds'] / 60:.0f} minutes on one core): {sets}; "
         f"{len(run.cells)} pairs of setting and pooling operator, "
         f"{record['settings']['subsets']} models each."
     )
