@@ -205,6 +205,7 @@ def test_names_of_images(tmp_path) -> None:
         ),
         ({**region("p", RECTANGLE), "value": dict(RECTANGLE), "id": "r2"}, "class-missing"),
         (region("p", {"rle": [1], "format": "rle"}, "brushlabels"), "rle-length"),
+        ({**region("p", {}, "brushlabels"), "value": {"id": 1}}, "box-shape"),
         (region("p", RECTANGLE, image_rotation=90), "shape-kind"),
         (region("p", {"points": [[1, 2], [3, 4]]}, "polygonlabels"), "polygon"),
         (region("p", {"points": [[1, 2], [3, None], [5, 6]]}, "polygonlabels"), "polygon"),

@@ -285,7 +285,8 @@ class _Task:
                 hint="--lenient sets such regions aside",
             )
             return None
-        if not kind and any(name in value for name in SHAPE_LABELS):
+        # What its type or its labels call a shape is not taken for a choice about the image.
+        if not kind and (region.get("type") in SHAPE_LABELS or set(SHAPE_LABELS) & set(value)):
             rows.reject(place, "box-shape", "the numbers of a shape", value, field="value")
             return None
         for name in LABELS:
