@@ -323,7 +323,7 @@ def best_trial(
     """
     # Places only: classes may be numbered wrongly at the same time.
     before = overlaps(cohort, sample, by_class=False)
-    n = len(sample)
+    n = sample.n
     if not len(before):
         return None
     if share_met(before, n) >= SOUND:
@@ -371,7 +371,7 @@ def _may_be_turned(cohort: Cohort, sample: RawPredictions, best: BoxVerdict) -> 
         return False
     for move in (_flip_x, _flip_y, _half):
         after = overlaps(cohort, _moved(cohort, sample, move), by_class=False)
-        if share_met(after, len(sample)) >= AMBIGUOUS * best.share_after:
+        if share_met(after, sample.n) >= AMBIGUOUS * best.share_after:
             return True
     return False
 
@@ -380,9 +380,8 @@ def suspicion(cohort: Cohort, model: str) -> str | None:
     """Return in words why a checked model meets hardly a reference, if its classes or the way in
     which its boxes were read explain that.
     """
-    predictions = cohort.predictions(model)
-    sample = RawPredictions.of(predictions)
-    n = len(sample)
+    sample = RawPredictions.compared(cohort.predictions(model))
+    n = sample.n
     placed, right = overlaps(cohort, sample, by_class=False), overlaps(cohort, sample)
     if share_met(right, n) < NEAR_ZERO and convincing(right, placed, n):
         share = share_met(placed, n)
@@ -395,8 +394,7 @@ def suspicion(cohort: Cohort, model: str) -> str | None:
     for layout in LAYOUTS:
         # Two mistakes are tried once: that tries all layouts.
         is_single = layout != LAYOUTS[-1] or bool(verdicts)
-        own_sample = RawPredictions.of(predictions, layout)
-        verdict = best_trial(cohort, own_sample, is_single=is_single)
+        verdict = best_trial(cohort, sample.written_as(layout), is_single=is_single)
         if verdict is not None:
             verdicts[layout] = verdict
     if not verdicts:
