@@ -122,8 +122,10 @@ def assemble(
         # The columns of one model are large: they go before those of the next one are read, and
         # nobody else needs the boxes, so that these need no copy.
         del part
-        models[model] = as_predictions(delivery, sizes, overwrite=True)
+        columns = [delivery]
         del delivery
+        # Taken out of the list, so that a column can go as soon as it is not needed any more.
+        models[model] = as_predictions(columns.pop(), sizes, overwrite=True)
     image_table = Images(images.ids, sizes, images.spacing, images.groups)
     cohort = Cohort(
         image_table, file.classes, table, models, Intake(tuple(files), tuple(quarantine))

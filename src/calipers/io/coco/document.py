@@ -243,8 +243,10 @@ class ObjectList:
 
     def part(self, delivery: Delivery, notes: Sequence[str]) -> ObjectPart:
         """Return what was read."""
+        # The source outlives the reading: it must not keep the columns and the index of images.
+        pointer = self.pointer
         source = Source(
-            self.input_file.file, lambda place, field: f"{self.pointer}/{place}/{field}", self.texts
+            self.input_file.file, lambda place, field: f"{pointer}/{place}/{field}", self.texts
         )
         masks = self.columns.masks
         mask_words = mask_notes(self.n_masks) if masks is None else masks.notes()
