@@ -25,6 +25,7 @@ from calipers.arrays import F64, I64, Flags
 from calipers.data.cohort import Cohort
 from calipers.data.objects import LARGEST, Predictions, from_corners, row_all, to_corners
 from calipers.io.reader import Key
+from calipers.io.source import Progress
 from calipers.kernels import ragged
 from calipers.kernels.boxes import all_pairs, overlapping
 
@@ -109,6 +110,7 @@ class Case:
     image_keys: Sequence[Key]  # ids as the references type them
     class_keys: Mapping[Key, int] | None
     reference_format: str = "xyxy"
+    progress: Progress | None = field(default=None, compare=False)  # of checks and trials
 
 
 def overlaps(cohort: Cohort, sample: RawPredictions, *, by_class: bool = True) -> F64:

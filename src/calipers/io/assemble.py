@@ -306,6 +306,8 @@ def examine_blocks(delivery: Delivery, sizes: F64, role: Role, options: Options)
             return fatal
     findings: dict[tuple[str, str, str], list[Finding]] = {}
     for start in range(0, n, BLOCK):
+        if options.progress is not None:
+            options.progress(f"checking {role}", start, n)
         block = delivery.rows(np.arange(start, min(start + BLOCK, n)))
         for finding in examine(block, sizes, role, score_scale=scale, declared=True, inside=inside):
             # A rule that several blocks break is one finding, as if the file had been examined at

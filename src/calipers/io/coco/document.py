@@ -235,6 +235,7 @@ class ObjectList:
     def read(self) -> None:
         """Read all records."""
         while not self.listing.is_over:
+            self.input_file.advance(self.listing.at)
             if not self._scan():
                 try:
                     self._decode()
@@ -429,6 +430,7 @@ def _listed(input_file: InputFile, outline: Outline, name: str) -> list[dict[str
     values: list[dict[str, Any]] = []
     errors = []
     while not listing.is_over:
+        input_file.advance(listing.at)
         try:
             piece, records, following = listing.decode(decoder)
             json.check_listed(piece, records)
