@@ -183,8 +183,8 @@ def test_the_doctor_says_which_trial_it_is_at(calipers, steps, tmp_path):
     (tmp_path / "preds.json").write_text(json.dumps(document))
     calipers("doctor", tmp_path / "refs.json", tmp_path / "preds.json")
     names = [name for name, _, _ in steps]
-    assert "examining preds: trial 1, boxes are xyxy" in names
-    assert any(name.startswith("examining preds: trial 30, boxes ") for name in names)
+    assert "trial 2, boxes are cxcywh" in names
+    assert any(name.startswith("trial 30, boxes ") for name in names)
     # An evaluation looks for the same among its warnings, if hardly a reference is met.
     for record in document["annotations"]:
         record["bbox"] = [record["bbox"][0], record["bbox"][1], 1, 1]

@@ -49,7 +49,7 @@ from calipers.io.read import (
     sniff,
 )
 from calipers.io.reader import ImageList, ObjectPart, Options, ReferenceIndex, reader_of
-from calipers.io.source import InputFile, InputFolder, model_name
+from calipers.io.source import InputFile, InputFolder, Progress, model_name
 
 # Fields of findings on names that the references lack, by the column that they leave at -1.
 UNKNOWN = {"image": "image", "image_id": "image", "class": "label", "category_id": "label"}
@@ -430,8 +430,8 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
         # A file of several models is examined once for each.
         shares = Counter(owner for owner, *_ in cases)
         steps.begin(f"examining {name}", steps.predictions[name] // shares[name])
-        case = Case(bare, path, sample, keys, class_keys, assembled.box_formats[0], steps.within)
-        own, case = examine_case(case, MODEL_CHECKS)
+        case = Case(bare, path, sample, keys, class_keys, assembled.box_formats[0], inputs.progress)
+        own, case = examine_case(case, MODEL_CHECKS, steps.within)
         findings += own
         # Boxes of which it is known that they are wrong, and not exactly how.
         failed |= any(symptom.level == "error" and symptom.remedy is None for symptom in own)
@@ -731,12 +731,16 @@ def sample_of(part: ObjectPart) -> RawPredictions:
     )
 
 
-def examine_case(case: Case, checks: Sequence[ModelCheck]) -> tuple[list[Symptom], Case]:
-    """Run checks, each on what the fixes before it made of the predictions."""
+def examine_case(
+    case: Case, checks: Sequence[ModelCheck], progress: Progress | None = None
+) -> tuple[list[Symptom], Case]:
+    """Run checks, each on what the fixes before it made of the predictions; ``progress`` is called
+    with every check.
+    """
     symptoms: list[Symptom] = []
     for k, check in enumerate(checks):
-        if case.progress is not None:
-            case.progress(check.__name__.replace("_", " "), k, len(checks))
+        if progress is not None:
+            progress(check.__name__.replace("_", " "), k, len(checks))
         for symptom in check(case):
             symptoms.append(symptom)
             if symptom.remedy is not None:

@@ -110,7 +110,8 @@ class Case:
     image_keys: Sequence[Key]  # ids as the references type them
     class_keys: Mapping[Key, int] | None
     reference_format: str = "xyxy"
-    progress: Progress | None = field(default=None, compare=False)  # of checks and trials
+    # Trials of boxes count by themselves: they may take longer than all the rest.
+    progress: Progress | None = field(default=None, compare=False)
 
 
 def overlaps(cohort: Cohort, sample: RawPredictions, *, by_class: bool = True) -> F64:
