@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+import calipers as cal
 from calipers.cli.main import run
+from calipers.io import assemble, source
+from calipers.io.coco import walk
+from calipers.io.tables import delimited
+from calipers.io.write import write
 from calipers.show import terminal
 from calipers.show.terminal import Narrator
 
@@ -156,8 +163,108 @@ def test_mixed_counts_its_replicates(calipers, steps, tmp_path):
 
 def test_the_doctor_says_what_it_reads(calipers, steps, files):
     assert calipers("doctor", files.references, f"ours={files.ours}").code == 0
-    assert [name for name, _, _ in steps][:2] == ["reading", "reading ours"]
-    assert steps[-1][0] == "trying commands"
+    names = [name for name, _, _ in steps]
+    assert names[0].startswith("reading ")
+    assert "reading ours" in names
+    assert "examining ours: class numbers" in names
+    assert names[-1].startswith("trying commands: reading ")
     amounts = [done for _, done, _ in steps]
     assert amounts == sorted(amounts)
     assert amounts[-1] < steps[-1][2]
+
+
+def test_the_doctor_says_which_trial_it_is_at(calipers, steps, tmp_path):
+    write(cal.demo_cohort(), tmp_path / "refs.json")
+    write(cal.demo_cohort(), tmp_path / "preds.json", what="mislabels")
+    document = json.loads((tmp_path / "preds.json").read_text())
+    for record in document["annotations"]:
+        x, y, width, height = record["bbox"]
+        record["bbox"] = [x, y, x + width, y + height]
+    (tmp_path / "preds.json").write_text(json.dumps(document))
+    calipers("doctor", tmp_path / "refs.json", tmp_path / "preds.json")
+    names = [name for name, _, _ in steps]
+    assert "trial 2, boxes are cxcywh" in names
+    assert any(name.startswith("trial 30, boxes ") for name in names)
+    # An evaluation looks for the same among its warnings, if hardly a reference is met.
+    for record in document["annotations"]:
+        record["bbox"] = [record["bbox"][0], record["bbox"][1], 1, 1]
+    (tmp_path / "preds.json").write_text(json.dumps(document))
+    steps.clear()
+    calipers("evaluate", tmp_path / "refs.json", tmp_path / "preds.json", "--no-ci")
+    trials = [(done, total) for name, done, total in steps if name.startswith("trial ")]
+    assert len(trials) > 30
+    assert trials == sorted(trials)
+
+
+VERBS = {
+    "evaluate": ("evaluate", "REFS", "PREDS", "--no-ci"),
+    "inspect": ("inspect", "REFS", "PREDS"),
+    "convert": ("convert", "REFS", "OUT.csv", "--predictions", "PREDS"),
+    "compare": ("compare", "REFS", "a=PREDS", "b=PREDS", "--replicates", 100),
+    "fuse": ("fuse", "REFS", "a=PREDS", "b=PREDS", "-o", "OUT.json"),
+    "sweep": ("sweep", "REFS", "PREDS", "--over", "threshold=0.5:0.6:0.1", "--metric", "AP@0.5"),
+}
+
+
+@pytest.mark.parametrize("suffix", ["json", "csv"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_verbs_count_the_bytes_that_they_read(verb, suffix, calipers, steps, tmp_path, monkeypatch):
+    """Every file is read in pieces, and its size is the total."""
+    monkeypatch.setattr(walk, "PIECE", 1 << 12)
+    monkeypatch.setattr(delimited, "LONGEST_LINE", 1 << 12)
+    files = {"REFS": f"refs.{suffix}", "PREDS": f"preds.{suffix}"}
+    write(cal.demo_cohort(), tmp_path / files["REFS"])
+    write(cal.demo_cohort(), tmp_path / files["PREDS"], what="mislabels")
+    words = []
+    for word in map(str, VERBS[verb]):
+        for key, name in {**files, "OUT": "out"}.items():
+            word = word.replace(key, str(tmp_path / name))
+        words.append(word)
+    result = calipers(*words)
+    assert result.code == 0, result.err
+    for name in files.values():
+        counts = [step for step in steps if step[0].endswith(f"reading {name}")]
+        assert len(counts) > 1
+        if verb != "inspect":  # which counts reading among all of its steps
+            assert {total for _, _, total in counts} == {(tmp_path / name).stat().st_size}
+            amounts = [done for _, done, _ in counts]
+            assert amounts[0] < 0.5 * counts[0][2]
+            assert amounts[-1] > 0.5 * counts[0][2]
+
+
+def test_reading_leaves_no_line_on_the_terminal(narrator, clock, capsys, tmp_path):
+    write(cal.demo_cohort(), tmp_path / "refs.csv")
+    clock[0] += 2
+    cal.read(tmp_path / "refs.csv", progress=narrator.whole())
+    shown = capsys.readouterr().err
+    assert "reading refs.csv [" in shown or "converting refs.csv [" in shown
+    assert Narrator.line_width == 0
+    assert shown.endswith("\r")
+
+
+def test_a_large_file_is_hashed_and_checked_under_progress(tmp_path, monkeypatch):
+    monkeypatch.setattr(source, "COPIED", 0)
+    monkeypatch.setattr(source, "HASH_STEP", 1 << 12)
+    monkeypatch.setattr(assemble, "BLOCK", 64)
+    path = tmp_path / "refs.json"
+    write(cal.demo_cohort(), path)
+    seen = []
+    cohort = cal.read(path, progress=lambda *step: seen.append(step))
+    size = path.stat().st_size
+    assert ("hashing refs.json", 1 << 12, size) in seen
+    assert ("hashing refs.json", size, size) in seen
+    assert ("checking references", 64, len(cohort.references)) in seen
+    assert seen[-1] == ("reading", 1, 1)
+    assert [file.sha256 for file in cal.read(path).intake.files] == [
+        file.sha256 for file in cohort.intake.files
+    ]
+
+
+def test_a_folder_counts_its_files(tmp_path):
+    write(cal.demo_cohort(), tmp_path / "labels", format="voc")
+    seen = []
+    cal.read(tmp_path / "labels", progress=lambda *step: seen.append(step))
+    counts = [(done, total) for name, done, total in seen if name == "reading labels"]
+    assert len(counts) > 10
+    assert counts == sorted(counts)
+    assert counts[-1][0] == counts[-1][1]

@@ -11,8 +11,10 @@ import pytest
 from numpy.random import Generator, Philox
 
 import calipers as cal
+from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.data.objects import row_product
+from calipers.doctor import trial
 from calipers.doctor.box_trials import suspicion
 from calipers.doctor.checkup import check_files
 from calipers.io.write import write
@@ -129,3 +131,36 @@ def test_silence(name: str, suffix: str, tmp_path: Path) -> None:
 def test_an_evaluation_suspects_nothing(name: str) -> None:
     cohort, model = SOUND[name]()
     assert suspicion(cohort, model) is None
+
+
+def many(change: Callable[[F64], F64]) -> tuple[Cohort, str]:
+    """A model with so many boxes that only some images are compared."""
+    cohort = random_cohort(600, 2, 11, size=300, objects=6.0)
+    predictions = cohort.models[MODEL]
+    corners = change(predictions.boxes)
+    extent = np.prod(corners[:, 2:] - corners[:, :2], axis=1)
+    moved = replace(predictions, boxes=corners, extent=extent, area=extent)
+    return cohort.with_predictions(MODEL, moved), MODEL
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda boxes: boxes[:, [1, 0, 3, 2]], "x and y swapped"),
+        (lambda boxes: boxes / 2, "0.5 times the resolution"),
+        (lambda boxes: boxes, ""),
+    ],
+)
+def test_boxes_on_images_that_are_not_compared_change_no_words(change, words, monkeypatch) -> None:
+    cohort, model = many(change)
+    monkeypatch.setattr(trial, "MOST_ROWS", 700)
+    said = suspicion(cohort, model) or ""
+    assert words in said
+    # Every row as before: only the rows that decide are moved and counted.
+    predictions = cohort.predictions(model)
+    n_compared = len(trial.RawPredictions.compared(predictions))
+    assert n_compared < 0.5 * len(predictions)
+    monkeypatch.setattr(
+        trial.RawPredictions, "compared", classmethod(lambda cls, table: cls.of(table))
+    )
+    assert (suspicion(cohort, model) or "") == said

@@ -110,7 +110,7 @@ def cut_after_hashing(monkeypatch, share: float) -> None:
     """Cut every large file off as soon as its hash is known, as another program may do."""
     hash_of = source._hash_of
 
-    def hash_and_cut(stream):
+    def hash_and_cut(stream, *how):
         outcome = hash_of(stream)
         os.truncate(
             stream.name if isinstance(stream.name, str) else stream.fileno(),
@@ -155,7 +155,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(files, monkeypatch):
     path = files / "model.json"
     hash_of = source._hash_of
 
-    def hash_and_touch(stream):
+    def hash_and_touch(stream, *how):
         outcome = hash_of(stream)
         os.utime(path, ns=(1, path.stat().st_mtime_ns + 1))
         return outcome

@@ -205,7 +205,7 @@ def run_evaluate(
             allow_loss=options["allow_loss"],
             progress=progress,
         )
-        narrator.warn(evaluation.warnings)
+        narrator.warn(evaluation.look_for_warnings(narrator.whole()))
         if options["output"]:
             evaluation.save(
                 options["output"],
@@ -316,6 +316,7 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
 
     files = named_files(predictions)
     reading = reading_arguments(options, each_reader=True)
+    del reading["progress"]  # the examination counts reading among all of its steps
     if options["repair"] is not None:
         inputs = [references, *files.values()]
         check_file(options["repair"], force=options["force"], inputs=inputs)

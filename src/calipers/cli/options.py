@@ -543,6 +543,9 @@ def reading_arguments(options: dict[str, Any], *, each_reader: bool = False) -> 
             "--readers each is for evaluate, compare, multiverse and inspect: it repeats every "
             "image for its readers; choose any, majority, or the name of a reader"
         )
+    # Imported here: help needs no terminal.
+    from calipers.show.terminal import Narrator
+
     return {
         "groups": options["groups"],
         "format": options["format_"],
@@ -568,6 +571,7 @@ def reading_arguments(options: dict[str, Any], *, each_reader: bool = False) -> 
         "place": options["place"],
         "where": options["where"],
         "all_images": options["all_images"],
+        "progress": Narrator(quiet=options["quiet"] or options["as_json"]).whole(),
     }
 
 

@@ -196,7 +196,9 @@ def read_cohort(models: Sequence[tuple[str, str]], options: dict[str, Any]) -> A
                 f"two models are called {model!r}; name them: first={files[model]} second={path}"
             )
         files[model] = path
-    return read(options["references"], files, groups=options["groups"])
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    progress = narrator.whole()
+    return read(options["references"], files, groups=options["groups"], progress=progress)
 
 
 def prediction_bags(cohort: Any, options: dict[str, Any]) -> Bags:

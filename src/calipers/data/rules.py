@@ -248,18 +248,18 @@ def as_predictions(delivery: Delivery, sizes: F64, *, overwrite: bool = False) -
     that millions of objects are not in memory twice.
     """
     order, shared = _in_image_order(delivery, sizes, overwrite=overwrite)
+    box_format, scored = delivery.box_format, delivery.score is not None
     if delivery.score is None:
         score = np.ones(len(delivery))
     else:
         score = _reordered(delivery.score, order, overwrite)
     area = None if delivery.area is None else delivery.area[order]
-    # Last of all that needs the order: of millions of objects, neither fits beside the extents.
+    # Last of all that needs the order and the images: of millions of objects, none of them fits
+    # beside the extents.
     shared["place"] = _places(delivery, order)
-    del order
-    shared["extent"] = _to_corners(shared, delivery.box_format, sizes)
-    return Predictions(
-        **shared, area=_areas(area, shared), score=score, scored=delivery.score is not None
-    )
+    del order, delivery
+    shared["extent"] = _to_corners(shared, box_format, sizes)
+    return Predictions(**shared, area=_areas(area, shared), score=score, scored=scored)
 
 
 def _areas(area: F64 | None, shared: Mapping[str, Any]) -> F64:

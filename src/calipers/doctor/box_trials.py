@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -31,10 +32,12 @@ from calipers.doctor.trial import (
     share_met,
     works_for_all_sizes,
 )
+from calipers.io.source import Progress
 from calipers.show.words import percent_text
 
 SOUND = 0.7  # share of references met from which only other orders of numbers are tried
 BETTER = 1.1  # times the share that a later trial must meet: plain explanations come first
+TRIALS = 400  # of boxes in images of known size that nothing explains
 LAYOUTS = ("xyxy", "xywh", "cxcywh")
 # What a shift may really be, if all findings lie on one side.
 AMBIGUOUS = 0.8
@@ -316,26 +319,43 @@ class BoxVerdict(NamedTuple):
 
 
 def best_trial(
-    cohort: Cohort, sample: RawPredictions, *, is_single: bool = False
+    cohort: Cohort,
+    sample: RawPredictions,
+    *,
+    is_single: bool = False,
+    progress: Progress | None = None,
 ) -> BoxVerdict | None:
     """Return the fix of the boxes with which most references are met, if one convinces; of two
-    mistakes at once only if not ``is_single``.
+    mistakes at once only if not ``is_single``. ``progress`` is called with every trial.
     """
     # Places only: classes may be numbered wrongly at the same time.
     before = overlaps(cohort, sample, by_class=False)
-    n = len(sample)
+    n = sample.n
     if not len(before):
         return None
     if share_met(before, n) >= SOUND:
         # Boxes with width for height lie on their references all the same, but worse.
         orders = [trial._replace(fitted=True) for trial in _order_trials(cohort, sample)]
         return _best_of(cohort, before, n, orders)
-    best = _best_of(cohort, before, n, box_trials(cohort, sample))
+    numbers = count(1)
+    best = _best_of(cohort, before, n, _told(box_trials(cohort, sample), numbers, progress))
     if best is None and not is_single:
-        best = _best_of(cohort, before, n, combined_trials(cohort, sample))
+        trials = _told(combined_trials(cohort, sample), numbers, progress)
+        best = _best_of(cohort, before, n, trials)
     if best is not None and best.trial.code == MOVED and _may_be_turned(cohort, sample, best):
         return None
     return best
+
+
+def _told(
+    trials: Iterable[BoxTrial], numbers: Iterator[int], progress: Progress | None
+) -> Iterator[BoxTrial]:
+    """Yield trials, and say which one comes next; how many there are is not known before."""
+    for trial in trials:
+        number = next(numbers)
+        if progress is not None:
+            progress(f"trial {number}, boxes {trial.words}", min(number, TRIALS), TRIALS)
+        yield trial
 
 
 def _best_of(cohort: Cohort, before: F64, n: int, trials: Iterable[BoxTrial]) -> BoxVerdict | None:
@@ -371,18 +391,24 @@ def _may_be_turned(cohort: Cohort, sample: RawPredictions, best: BoxVerdict) -> 
         return False
     for move in (_flip_x, _flip_y, _half):
         after = overlaps(cohort, _moved(cohort, sample, move), by_class=False)
-        if share_met(after, len(sample)) >= AMBIGUOUS * best.share_after:
+        if share_met(after, sample.n) >= AMBIGUOUS * best.share_after:
             return True
     return False
 
 
-def suspicion(cohort: Cohort, model: str) -> str | None:
+def _part_of(progress: Progress | None, k: int, n: int) -> Progress | None:
+    """Return the progress of the k-th of n searches, which counts to the end of all of them."""
+    if progress is None:
+        return None
+    return lambda name, n_done, total: progress(name, k * total + n_done, n * total)
+
+
+def suspicion(cohort: Cohort, model: str, progress: Progress | None = None) -> str | None:
     """Return in words why a checked model meets hardly a reference, if its classes or the way in
     which its boxes were read explain that.
     """
-    predictions = cohort.predictions(model)
-    sample = RawPredictions.of(predictions)
-    n = len(sample)
+    sample = RawPredictions.compared(cohort.predictions(model))
+    n = sample.n
     placed, right = overlaps(cohort, sample, by_class=False), overlaps(cohort, sample)
     if share_met(right, n) < NEAR_ZERO and convincing(right, placed, n):
         share = share_met(placed, n)
@@ -392,11 +418,12 @@ def suspicion(cohort: Cohort, model: str) -> str | None:
         )
     # The format in which the file was read is not known here: the one that explains most counts.
     verdicts: dict[str, BoxVerdict] = {}
-    for layout in LAYOUTS:
+    for k, layout in enumerate(LAYOUTS):
         # Two mistakes are tried once: that tries all layouts.
         is_single = layout != LAYOUTS[-1] or bool(verdicts)
-        own_sample = RawPredictions.of(predictions, layout)
-        verdict = best_trial(cohort, own_sample, is_single=is_single)
+        part = _part_of(progress, k, len(LAYOUTS))
+        own_sample = sample.written_as(layout)
+        verdict = best_trial(cohort, own_sample, is_single=is_single, progress=part)
         if verdict is not None:
             verdicts[layout] = verdict
     if not verdicts:

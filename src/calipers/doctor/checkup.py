@@ -13,6 +13,7 @@ Without references a file of predictions is examined alone (`check_submission`).
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import fspath
@@ -48,7 +49,7 @@ from calipers.io.read import (
     sniff,
 )
 from calipers.io.reader import ImageList, ObjectPart, Options, ReferenceIndex, reader_of
-from calipers.io.source import InputFile, InputFolder, model_name
+from calipers.io.source import InputFile, InputFolder, Progress, model_name
 
 # Fields of findings on names that the references lack, by the column that they leave at -1.
 UNKNOWN = {"image": "image", "image_id": "image", "class": "label", "category_id": "label"}
@@ -120,9 +121,10 @@ def check_files(
         return replace(rest, findings=tuple(findings), refused=True)
     if not predictions and sniff(fspath(references)).role == "predictions":
         return check_submission(references, **reading)
-    _CheckupSteps(inputs).advance("reading", 0)
+    steps = _CheckupSteps(inputs)
+    steps.begin("reading", steps.references)
     try:
-        opened, symptoms, inputs = _open(inputs)
+        opened, symptoms, inputs = _open(steps.of(inputs))
     except InputError as error:
         if error.rule != "wrong-role" or len(predictions) > 1:
             raise
@@ -311,16 +313,34 @@ class _CheckupSteps:
 
     def __init__(self, inputs: Inputs) -> None:
         self.progress = inputs.progress
+        self.name = ""
+        self.n_current = 0  # bytes of the step that is being done
+        self.n_shown = 0
         self.references = _bytes_of(inputs.references)
         self.predictions = {name: _bytes_of(path) for name, path in inputs.predictions.items()}
         self.total = 2 * self.references + 3 * sum(self.predictions.values())
         self.n_done = 0
 
-    def advance(self, name: str, n_bytes: int) -> None:
-        """Say that so much more is done, and what comes next."""
-        self.n_done = min(self.n_done + n_bytes, self.total - 1)  # the last step has no end here
+    def begin(self, name: str, n_bytes: int) -> None:
+        """Say that the step before is done, and what comes next: work on so many bytes."""
+        self.n_done += self.n_current
+        self.name, self.n_current = name, n_bytes
+        self._show(name, self.n_done)
+
+    def within(self, name: str, n_done: int, total: int) -> None:
+        """Say how far the step is: a file that is read, a check, or a trial."""
+        words = name if name.startswith(self.name) else f"{self.name}: {name}"
+        self._show(words, self.n_done + self.n_current * n_done // total)
+
+    def of(self, inputs: Inputs) -> Inputs:
+        """Return the inputs; whatever reads them says how far it is."""
+        return replace(inputs, reading={**inputs.reading, "progress": self.within})
+
+    def _show(self, name: str, n_done: int) -> None:
+        # Files may be read more than once, and the last step has no end here.
+        self.n_shown = min(max(self.n_shown, n_done), self.total - 1)
         if self.progress is not None:
-            self.progress(name, self.n_done, self.total)
+            self.progress(name, self.n_shown, self.total)
 
 
 def _bytes_of(path: PathName) -> int:
@@ -349,9 +369,11 @@ def _pixels(path: PathName, part: ObjectPart) -> Symptom | None:
 
 
 def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Inputs) -> Checkup:
-    images, options = opened.file.images, inputs.options
+    images = opened.file.images
     steps = _CheckupSteps(inputs)
-    steps.advance("reading", steps.references)
+    inputs = steps.of(inputs)
+    options = inputs.options
+    steps.begin("reading", steps.references)
     inputs = replace(inputs, preset=reader_of(opened.file.format).preset)
     broken, _ = broken_records(opened.file.part, images, "references", options)
     findings = [*symptoms, *broken]
@@ -361,7 +383,7 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
     failed = False
     models = list(inputs.predictions)
     for name, path in inputs.predictions.items():
-        steps.advance(f"reading {name}", 0)
+        steps.begin(f"reading {name}", steps.predictions[name])
         own_options = options.of_predictions().of_model(name, models)
         try:
             parts = _read_parts(name, path, opened.index, own_options)
@@ -390,7 +412,7 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
                 pending.append((file, model, kind, _Reread(part)))
             else:
                 unusable.append(_unusable_file(file, model, kind, part, symptoms_of_part))
-        steps.advance("reading", steps.predictions[name])
+    steps.begin("examining the references", 0)
     refused = bool(failed or symptoms or broken)
     assembled = assemble((opened.input_file, opened.file), pending, opened.groups, options)
     assembled = _with_files(assembled, unusable)
@@ -405,17 +427,19 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
     keys, class_keys = images.keys, opened.file.class_keys
     for name, model, part, sample in cases:
         path = fspath(inputs.predictions[name])
-        case = Case(bare, path, sample, keys, class_keys, assembled.box_formats[0])
-        own, case = examine_case(case, MODEL_CHECKS)
+        # A file of several models is examined once for each.
+        shares = Counter(owner for owner, *_ in cases)
+        steps.begin(f"examining {name}", steps.predictions[name] // shares[name])
+        case = Case(bare, path, sample, keys, class_keys, assembled.box_formats[0], inputs.progress)
+        own, case = examine_case(case, MODEL_CHECKS, steps.within)
         findings += own
         # Boxes of which it is known that they are wrong, and not exactly how.
         failed |= any(symptom.level == "error" and symptom.remedy is None for symptom in own)
         plans[name].add(model, part, case, own)
-        steps.advance(f"examining {name}", steps.predictions[name])
     findings = unexplained(findings)
     if failed or not cases:
         return Checkup(assembled, tuple(findings), (), refused)
-    steps.advance("trying commands", 0)
+    steps.begin("trying commands", steps.references + sum(steps.predictions.values()))
     commands, repaired = commands_of(inputs, list(plans.values()))
     # What is left of predictions that meet nothing is not worth a command.
     is_met = not any(symptom.code == UNMET for symptom in findings)
@@ -707,10 +731,16 @@ def sample_of(part: ObjectPart) -> RawPredictions:
     )
 
 
-def examine_case(case: Case, checks: Sequence[ModelCheck]) -> tuple[list[Symptom], Case]:
-    """Run checks, each on what the fixes before it made of the predictions."""
+def examine_case(
+    case: Case, checks: Sequence[ModelCheck], progress: Progress | None = None
+) -> tuple[list[Symptom], Case]:
+    """Run checks, each on what the fixes before it made of the predictions; ``progress`` is called
+    with every check.
+    """
     symptoms: list[Symptom] = []
-    for check in checks:
+    for k, check in enumerate(checks):
+        if progress is not None:
+            progress(check.__name__.replace("_", " "), k, len(checks))
         for symptom in check(case):
             symptoms.append(symptom)
             if symptom.remedy is not None:

@@ -325,8 +325,11 @@ def _renumbered(
         places = {place: place for place in places.values()}
     numbers_of = {place: number or 0 for number, place in places.items()}
     numbers = np.full(len(sample), np.iinfo(np.int64).min)
-    for code, number in numbers_of.items():
-        numbers[codes == code] = number
+    # A table by code, since there may be as many codes as images and millions of predictions.
+    table = np.full(max(numbers_of, default=-1) + 1, np.iinfo(np.int64).min)
+    table[list(numbers_of)] = list(numbers_of.values())
+    is_known = (codes >= 0) & (codes < len(table))
+    numbers[is_known] = table[codes[is_known]]
     for row, name in unknown.items():
         own_number = _number(name)
         if own_number is None:
@@ -338,7 +341,8 @@ def _renumbered(
     if share_met(before, len(sample)) >= MOSTLY_MET:
         return
     for step in (1, -1):
-        moved = np.array([places.get(int(number) + step, -1) for number in numbers.tolist()])
+        places_of_rows = [places.get(number + step, -1) for number in numbers.tolist()]
+        moved = np.array(places_of_rows, np.int64)
         changes: dict[str, Any] = {"image": moved, "image_names": {}}
         if what == "class":
             changes = {"label": moved, "label_names": {}}

@@ -220,7 +220,7 @@ def score_range(case: Case) -> Iterator[Symptom]:
 
 def boxes(case: Case) -> Iterator[Symptom]:
     """Boxes are in another format, at another resolution, swapped or mirrored."""
-    verdict = best_trial(case.cohort, case.sample)
+    verdict = best_trial(case.cohort, case.sample, progress=case.progress)
     if verdict is None:
         return
     trial = verdict.trial

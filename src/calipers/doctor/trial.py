@@ -16,7 +16,7 @@ boxes are misread, `calipers.doctor.class_agreement` those in which classes are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import comb
 
 import numpy as np
@@ -25,6 +25,7 @@ from calipers.arrays import F64, I64, Flags
 from calipers.data.cohort import Cohort
 from calipers.data.objects import LARGEST, Predictions, from_corners, row_all, to_corners
 from calipers.io.reader import Key
+from calipers.io.source import Progress
 from calipers.kernels import ragged
 from calipers.kernels.boxes import all_pairs, overlapping
 
@@ -57,6 +58,7 @@ class RawPredictions:
     # The names of images and classes that the references lack, by row.
     image_names: Mapping[int, object] = field(default_factory=dict)
     label_names: Mapping[int, object] = field(default_factory=dict)
+    n_before: int | None = None  # predictions, if only those on compared images are rows here
 
     def __len__(self) -> int:
         return len(self.label)
@@ -67,6 +69,28 @@ class RawPredictions:
         boxes = from_corners(predictions.boxes, box_format)
         image, label = predictions.image, predictions.label.astype(np.int64)
         return cls(image, label, boxes, box_format, predictions.score)
+
+    @classmethod
+    def compared(cls, predictions: Predictions) -> RawPredictions:
+        """Return the predictions of a checked table on the images that are compared.
+
+        Trials of millions of boxes would cost minutes and copies of all of them, although only
+        those on every k-th image decide.
+        """
+        n, image = len(predictions), predictions.image
+        rows = np.flatnonzero(image % _step_of(n) == 0)
+        label = predictions.label[rows].astype(np.int64)
+        boxes, score = predictions.boxes[rows], predictions.score[rows]
+        return cls(image[rows], label, boxes, "xyxy", score, n_before=n)
+
+    def written_as(self, box_format: str) -> RawPredictions:
+        """Return corners as if they had been written in a format and read as corners."""
+        return replace(self, boxes=from_corners(self.boxes, box_format), box_format=box_format)
+
+    @property
+    def n(self) -> int:
+        """How many predictions the model has; rows may be fewer."""
+        return len(self) if self.n_before is None else self.n_before
 
     def corners(self, sizes: F64) -> F64:
         """Return the boxes as corners; NaN where the size of the image is needed and unknown."""
@@ -86,6 +110,8 @@ class Case:
     image_keys: Sequence[Key]  # ids as the references type them
     class_keys: Mapping[Key, int] | None
     reference_format: str = "xyxy"
+    # Trials of boxes count by themselves: they may take longer than all the rest.
+    progress: Progress | None = field(default=None, compare=False)
 
 
 def overlaps(cohort: Cohort, sample: RawPredictions, *, by_class: bool = True) -> F64:
@@ -142,7 +168,11 @@ def counted(cohort: Cohort, sample: RawPredictions) -> Flags:
 
 
 def _step(sample: RawPredictions) -> int:
-    return max(1, -(-len(sample) // MOST_ROWS))
+    return _step_of(sample.n)
+
+
+def _step_of(n: int) -> int:
+    return max(1, -(-n // MOST_ROWS))
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from calipers.evaluation.warnings import (
     unit_warnings,
     warnings_of,
 )
+from calipers.io.source import Progress
 from calipers.matching.matches import Matches
 from calipers.metrics.base import Evidence, MetricPlan
 from calipers.results.document import Document
@@ -116,13 +117,21 @@ class Evaluation(Document):
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Warnings for readers of the numbers; computed on first access."""
-        return (
-            *warnings_of(self.cohort, self.protocol, self.evidence),
+        return self.look_for_warnings()
+
+    def look_for_warnings(self, progress: Progress | None = None) -> tuple[str, ...]:
+        """Return the warnings, and keep them as `warnings`; ``progress`` is called with (name of
+        the step, work done, work in all) while misread boxes are looked for.
+        """
+        warnings = (
+            *warnings_of(self.cohort, self.protocol, self.evidence, progress),
             *interval_warnings(self.rows, ci=self.ci),
             *group_warnings(self.rows, self.metrics),
             *unit_warnings(self.units, ci=self.ci),
             *self._cluster_warnings(),
         )
+        vars(self)["warnings"] = warnings
+        return warnings
 
     def _cluster_warnings(self) -> tuple[str, ...]:
         """Return a warning if the first headline metric varies over centres that were not drawn."""

@@ -27,6 +27,7 @@ from calipers.data.rules import outside_image
 from calipers.doctor.box_trials import suspicion
 from calipers.doctor.trial import HIT, NEAR_ZERO
 from calipers.evaluation.protocol import Protocol
+from calipers.io.source import Progress
 from calipers.kernels.assignment import IGNORED
 from calipers.matching.matches import Matches
 from calipers.metrics.base import Evidence, Metric
@@ -73,8 +74,11 @@ def warnings_of(
     cohort: Cohort,
     protocol: Protocol,
     evidence: Mapping[tuple[str, tuple[Any, ...]], Evidence],
+    progress: Progress | None = None,
 ) -> tuple[str, ...]:
-    """Return the warnings of an evaluation, without repetition."""
+    """Return the warnings of an evaluation, without repetition; ``progress`` is called while
+    misread boxes are looked for, which takes seconds.
+    """
     metrics = protocol.compile()
     warnings = [
         *reading_notes(cohort),
@@ -88,7 +92,7 @@ def warnings_of(
         if isinstance(table, Matches):
             warnings += [*_cut(model, table), *_shared(model, table)]
             warnings += _far(cohort, model, table)
-            warnings += _suspected(cohort, model, table)
+            warnings += _suspected(cohort, model, table, progress)
     # Several metrics can share an evidence and its warnings; each is said once.
     return tuple(dict.fromkeys(warnings))
 
@@ -314,7 +318,9 @@ def _far(cohort: Cohort, model: str, matches: Matches) -> Iterator[str]:
         )
 
 
-def _suspected(cohort: Cohort, model: str, matches: Matches) -> Iterator[str]:
+def _suspected(
+    cohort: Cohort, model: str, matches: Matches, progress: Progress | None
+) -> Iterator[str]:
     """Yield why hardly a reference is met, if misread boxes or classes explain it."""
     # The boxes of a cohort of maps are our own, so nobody misread them.
     if matches.views[0].criterion != "box-iou" or cohort.maps:
@@ -326,7 +332,7 @@ def _suspected(cohort: Cohort, model: str, matches: Matches) -> Iterator[str]:
     is_met[matches.pairs.reference[is_near]] = True
     n_met = int(np.count_nonzero(is_met))
     if n_met < NEAR_ZERO * possible:
-        words = suspicion(cohort, model)
+        words = suspicion(cohort, model, progress)
         if words is not None:
             yield f"{model}: {words}; calipers doctor REFS PREDS prints the command that works."
 

@@ -122,8 +122,10 @@ def assemble(
         # The columns of one model are large: they go before those of the next one are read, and
         # nobody else needs the boxes, so that these need no copy.
         del part
-        models[model] = as_predictions(delivery, sizes, overwrite=True)
+        columns = [delivery]
         del delivery
+        # Taken out of the list, so that a column can go as soon as it is not needed any more.
+        models[model] = as_predictions(columns.pop(), sizes, overwrite=True)
     image_table = Images(images.ids, sizes, images.spacing, images.groups)
     cohort = Cohort(
         image_table, file.classes, table, models, Intake(tuple(files), tuple(quarantine))
@@ -304,6 +306,8 @@ def examine_blocks(delivery: Delivery, sizes: F64, role: Role, options: Options)
             return fatal
     findings: dict[tuple[str, str, str], list[Finding]] = {}
     for start in range(0, n, BLOCK):
+        if options.progress is not None:
+            options.progress(f"checking {role}", start, n)
         block = delivery.rows(np.arange(start, min(start + BLOCK, n)))
         for finding in examine(block, sizes, role, score_scale=scale, declared=True, inside=inside):
             # A rule that several blocks break is one finding, as if the file had been examined at

@@ -39,9 +39,11 @@ from calipers.io.source import (
     PICKLES,
     InputFile,
     InputFolder,
+    Progress,
     first_lines,
     model_name,
     open_input,
+    open_source,
 )
 
 PathName = str | PathLike[str]
@@ -81,6 +83,7 @@ def read(
     place: str | None = None,
     where: str | None = None,
     all_images: bool = False,
+    progress: Progress | None = None,
 ) -> Cohort:
     """Read references and the predictions of any number of models.
 
@@ -169,6 +172,8 @@ def read(
     all_images
         Whether images that only the table of groups names are evaluated, too: as images without
         references, for formats that list only images with some.
+    progress
+        Called with (name of the step, work done, work in all) while files are read.
 
     Raises
     ------
@@ -202,8 +207,12 @@ def read(
         place=place,
         where=where,
         all_images=all_images,
+        progress=progress,
     )
-    return read_all(references, predictions, groups, options).cohort
+    cohort = read_all(references, predictions, groups, options).cohort
+    if progress is not None:
+        progress("reading", 1, 1)  # nothing is left to be done
+    return cohort
 
 
 @names_arguments
@@ -325,7 +334,7 @@ def open_references(
     references: PathName, groups: PathName | None, options: Options
 ) -> OpenReferences:
     """Read images, classes, groups and the objects of the references, which no rule has seen."""
-    input_file = open_input(errors.path("references", references))
+    input_file = open_input(errors.path("references", references), options.progress)
     file = _read_references(input_file, options)
     require_rule(file.readings, options.readers, input_file.file)
     images = fit_dimensions(file.images, file.part.delivery.boxes.shape[1] // 2)
@@ -343,7 +352,8 @@ def open_references(
         from calipers.io.tables.objects import add_groups
         from calipers.io.tables.table import open_table
 
-        images, intake = add_groups(images, open_table(errors.path("groups", groups)), options)
+        table = open_table(open_source(errors.path("groups", groups), options.progress))
+        images, intake = add_groups(images, table, options)
     # After the groups, so that a wrong table is named before a missing class.
     _require_classes(file, input_file)
     return OpenReferences(input_file, replace(file, images=images), intake)
@@ -409,7 +419,7 @@ def pending_models(
     A file of one model is read later, one at a time; a file that may hold several is read now,
     because it names them. With ``most`` only so many bytes of a table are read.
     """
-    file = open_input(errors.path("predictions", path))
+    file = open_input(errors.path("predictions", path), options.progress)
     name = options.format
     # The lists of data sets have no scores, so a named list format is that of the references; so is
     # a format of folders if this is a file, and the other way round.

@@ -32,7 +32,7 @@ from calipers.data.objects import BOX_FORMATS
 from calipers.data.rules import Delivery, Finding, Role, Source
 from calipers.errors import InputError, PluginError, UsageError, did_you_mean, flag, real, word
 from calipers.io.consensus import Readings
-from calipers.io.source import HEAD, InputFile, InputFolder
+from calipers.io.source import HEAD, InputFile, InputFolder, Progress
 
 if TYPE_CHECKING:
     from calipers.io.volumes.volume import Volume
@@ -135,6 +135,7 @@ class Options:
     where: str | None = None  # COLUMN=VALUE of the images that are evaluated; None: all
     all_images: bool = False  # whether images that only the table of groups names count, too
     inspecting: bool = False  # nothing is evaluated: no loss is too large to be told
+    progress: Progress | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         # Formats of other packages are looked up only if the name is none of ours.

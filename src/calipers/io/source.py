@@ -19,10 +19,11 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO, overload
 
@@ -66,6 +67,8 @@ ANNOTATION_SUFFIXES = (
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")
 MOST_ANNOTATION_BYTES = 1 << 28  # of one file in a folder
 ANNOTATION_PIECE = 1 << 18  # bytes that are read at once
+
+Progress = Callable[[str, int, int], None]  # (name of the step, work done, work in all)
 
 
 class FileBytes:
@@ -161,6 +164,14 @@ class InputFile:
     size: int
     sha256: str
     notes: list[str] = field(default_factory=list)
+    progress: Progress | None = field(default=None, compare=False, repr=False)
+
+    def advance(self, n_done: int, total: int | None = None, *, step: str = "reading") -> None:
+        """Say how much of the file is done, of its bytes or of a total, to whoever asked for it."""
+        if self.progress is not None:
+            total = max(1, len(self.data) if total is None else total)
+            name = os.path.basename(self.file.rstrip("/"))
+            self.progress(f"{step} {name}", min(n_done, total), total)
 
     @cached_property
     def head(self) -> str:
@@ -182,6 +193,11 @@ class InputFolder(InputFile):
     """
 
     files: Mapping[str, str] = field(default_factory=dict)  # path below the folder -> real path
+    numbers: Iterator[int] = field(default_factory=lambda: count(1), compare=False, repr=False)
+
+    def count_file(self) -> None:
+        """Say that one more file of the folder is opened."""
+        self.advance(next(self.numbers), len(self.files))
 
     def ending(self, *suffixes: str) -> list[str]:
         """Return the files whose names end so, in the order of their names."""
@@ -202,6 +218,7 @@ class InputFolder(InputFile):
     def open(self, name: str) -> InputFile:
         """Open an annotation file of the folder; it may be empty."""
         file = f"{self.file.rstrip('/')}/{name}"
+        self.count_file()
         with open_regular(Path(self.files[name]), follow=False) as stream:
             raw = _read_annotations(stream, file)
         for mark, encoding in BYTE_ORDER_MARKS:
@@ -303,16 +320,20 @@ def hash_file(path: Path) -> str:
         return _hash_of(file)[0]
 
 
-def _hash_of(stream: BinaryIO) -> tuple[str, int]:
-    """Return the SHA-256 and the length of an open file."""
+def _hash_of(stream: BinaryIO, advance: Callable[[int], None] | None = None) -> tuple[str, int]:
+    """Return the SHA-256 and the length of an open file; ``advance`` is called with the bytes that
+    have been read.
+    """
     digest, n_bytes = hashlib.sha256(), 0
     while step := stream.read(HASH_STEP):
         digest.update(step)
         n_bytes += len(step)
+        if advance is not None:
+            advance(n_bytes)
     return digest.hexdigest(), n_bytes
 
 
-def open_source(path: Path | str) -> InputFile:
+def open_source(path: Path | str, progress: Progress | None = None) -> InputFile:
     """Open an input and bring it to UTF-8.
 
     A file of moderate size is read at once, a larger one where it is needed. A byte order mark is
@@ -328,7 +349,8 @@ def open_source(path: Path | str) -> InputFile:
                 content = file.read(COPIED + 1)
                 data, n_bytes, sha256 = content, len(content), hashlib.sha256(content).hexdigest()
             else:
-                sha256, n_bytes = _hash_of(file)
+                opened = InputFile(str(path), data, size, "", progress=progress)
+                sha256, n_bytes = _hash_of(file, partial(opened.advance, step="hashing"))
     except OSError as error:
         raise InputError(
             "a readable file", rule="not-readable", file=str(path), value=error.strerror
@@ -337,8 +359,8 @@ def open_source(path: Path | str) -> InputFile:
         raise changed_error(str(path), size, n_bytes)
     for mark, encoding in BYTE_ORDER_MARKS:
         if data[: len(mark)] == mark:
-            return _as_utf8(path, data[:], encoding, sha256)
-    return InputFile(str(path), data, len(data), sha256)
+            return replace(_as_utf8(path, data[:], encoding, sha256), progress=progress)
+    return InputFile(str(path), data, len(data), sha256, progress=progress)
 
 
 def first_lines(file: InputFile, most: int) -> InputFile:
@@ -354,9 +376,11 @@ def first_lines(file: InputFile, most: int) -> InputFile:
     return replace(file, data=start[:end])
 
 
-def open_input(path: Path | str) -> InputFile:
-    """Open a file, or a folder of annotation files."""
-    return open_folder(path) if os.path.isdir(path) else open_source(path)
+def open_input(path: Path | str, progress: Progress | None = None) -> InputFile:
+    """Open a file, or a folder of annotation files; ``progress`` is called while it is read."""
+    if os.path.isdir(path):
+        return replace(open_folder(path), progress=progress)
+    return open_source(path, progress)
 
 
 def model_name(path: Path | str) -> str:
@@ -401,7 +425,7 @@ def open_folder(path: Path | str) -> InputFolder:
     notes = []
     if listing.left:
         notes.append(f"{listing.left} links lead out of the folder and are not followed")
-    return InputFolder(str(path), b"", size, digest.hexdigest(), notes, files)
+    return InputFolder(str(path), b"", size, digest.hexdigest(), notes, files=files)
 
 
 def _read_annotations(stream: BinaryIO, file: str) -> bytes:

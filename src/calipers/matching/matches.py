@@ -307,14 +307,22 @@ class Matches(ObjectsByImage):
         n_references = ragged.from_counts(np.array([len(part.reference_label) for part in parts]))
         n_predictions = ragged.from_counts(np.array([len(part.score) for part in parts]))
         # Rows of a part are counted on from the rows of the parts before it.
+        # In 32 bits from the start, as they end: of millions of objects these are large.
         partner, reference, prediction = [], [], []
-        for part, references_before, predictions_before in zip(parts, n_references, n_predictions):
-            partner.append(np.where(part.partner < 0, -1, part.partner + references_before))
-            reference.append(part.pairs.reference + references_before)
-            prediction.append(part.pairs.prediction + predictions_before)
+        rows_before = zip(n_references.tolist(), n_predictions.tolist())
+        for part, (references_before, predictions_before) in zip(parts, rows_before):
+            shifted = part.partner.astype(np.int32)
+            shifted[shifted >= 0] += references_before
+            partner.append(shifted)
+            reference.append(
+                (part.pairs.reference + references_before).astype(np.int32, copy=False)
+            )
+            prediction.append(
+                (part.pairs.prediction + predictions_before).astype(np.int32, copy=False)
+            )
         pairs = Pairs(
-            np.concatenate(reference).astype(np.int32),
-            np.concatenate(prediction).astype(np.int32),
+            np.concatenate(reference),
+            np.concatenate(prediction),
             np.concatenate([part.pairs.similarity for part in parts]),
         )
         names = ("reference_label", "prediction_label", "score", "rank", "similarity")
@@ -328,7 +336,7 @@ class Matches(ObjectsByImage):
             # Fates are (views, objects): objects are the second axis.
             reference_fate=joined(parts, "reference_fate", axis=1),
             prediction_fate=table.fates,
-            partner=np.concatenate(partner).astype(np.int32),
+            partner=np.concatenate(partner),
             pairs=pairs,
             # All parts are matched under the same views, so all or none forgive.
             forgiven=None if first.forgiven is None else joined(parts, "forgiven", axis=1),

@@ -235,6 +235,7 @@ class ObjectList:
     def read(self) -> None:
         """Read all records."""
         while not self.listing.is_over:
+            self.input_file.advance(self.listing.at)
             if not self._scan():
                 try:
                     self._decode()
@@ -243,8 +244,10 @@ class ObjectList:
 
     def part(self, delivery: Delivery, notes: Sequence[str]) -> ObjectPart:
         """Return what was read."""
+        # The source outlives the reading: it must not keep the columns and the index of images.
+        pointer = self.pointer
         source = Source(
-            self.input_file.file, lambda place, field: f"{self.pointer}/{place}/{field}", self.texts
+            self.input_file.file, lambda place, field: f"{pointer}/{place}/{field}", self.texts
         )
         masks = self.columns.masks
         mask_words = mask_notes(self.n_masks) if masks is None else masks.notes()
@@ -427,6 +430,7 @@ def _listed(input_file: InputFile, outline: Outline, name: str) -> list[dict[str
     values: list[dict[str, Any]] = []
     errors = []
     while not listing.is_over:
+        input_file.advance(listing.at)
         try:
             piece, records, following = listing.decode(decoder)
             json.check_listed(piece, records)

@@ -114,6 +114,7 @@ def lines_of(input_file: InputFile) -> Iterator[str]:
     rest, line = "", 1
     for start in range(0, len(data), LONGEST_LINE):
         piece = data[start : start + LONGEST_LINE]
+        input_file.advance(start)
         is_last = start + len(piece) == len(data)
         try:
             text = rest + decoder.decode(piece, is_last)

@@ -86,6 +86,7 @@ def read_partitioned(folder: InputFolder) -> FileTable:
     tables: list[dict[str, Cells]] = []
     first_lines, n_rows = [], 0
     for name in names:
+        folder.count_file()
         part = read_columnar(open_source(folder.files[name]))
         columns = {**part.columns, **_folder_columns(name, len(part))}
         if tables and set(columns) != set(tables[0]):
@@ -166,7 +167,8 @@ def read_columnar(input_file: InputFile) -> FileTable:
     columns = {}
     with _arrow_errors(input_file.file):
         table = _read_arrow(input_file, _check_schema)
-        for name in table.column_names:
+        for k, name in enumerate(table.column_names):
+            input_file.advance(k, table.num_columns, step="converting")
             # pandas writes its row labels as a column of this name.
             if not name.startswith("__index"):
                 columns[name] = _cells(table.column(name))

@@ -300,6 +300,8 @@ def numbers(
     cells = table.columns[name]
     if isinstance(cells, np.ndarray):
         return cells.astype(np.float64), {}
+    if table.source is not None:
+        table.source.advance(table.names.index(name), len(table.names), step="converting")
     if yes_no:
         cells = list(map(_word_as_number, cells))
     has_text = ~empty(cells)
