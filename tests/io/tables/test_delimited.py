@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import random
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -126,6 +128,38 @@ def test_encodings_delimiters_and_line_ends(tmp_path, encoding, end, sign):
     cohort = read(put(tmp_path, "refs.csv", text, encoding))
     assert cohort.classes == ("NA", "größe")
     assert len(cohort.references) == 3
+
+
+def test_mixed_line_ends_are_the_rows_that_the_csv_module_sees(tmp_path):
+    """Files that were joined have several line ends; a break inside of quotes stays as it is."""
+    rows = ["a,n,1,2,3,4", '"b\rc",n,1,2,3,4', "d,n,5,6,x,8"]
+    header = "image,class,x0,y0,x1,y1"
+    for ends in product(["\n", "\r\n", "\r"], repeat=3):
+        text = "".join(row + end for row, end in zip([header, *rows], [*ends, "\n"]))
+        with pytest.raises(InputError) as refused:
+            read(put(tmp_path, "refs.csv", text))
+        # The third row below the header; the break in quotes is a line of its own.
+        assert refused.value.location == "5:5"
+        cohort = read(put(tmp_path, "refs.csv", text.replace("x,8", "7,8")))
+        with (tmp_path / "refs.csv").open(newline="") as file:
+            expected = [row["image"] for row in csv.DictReader(file)]
+        assert list(cohort.images.ids) == expected == ["a", "b\rc", "d"]
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+@pytest.mark.parametrize("place", ["1", "2", "3", "end"])
+def test_a_nul_is_refused_with_its_line(tmp_path, place, lenient):
+    """The csv module reads NUL as text, and pandas ends the cell there."""
+    lines = ["image,class,x0,y0,x1,y1", "a,n,1,2,3,4", "b,n,1,2,3,4"]
+    if place == "end":
+        text, place = "\n".join(lines) + "\n" + "\0" * 512, "4"
+    else:
+        line = lines[int(place) - 1]
+        lines[int(place) - 1] = line[0] + "\0" + line[1:]
+        text = "\n".join(lines) + "\n"
+    with pytest.raises(InputError) as refused:
+        read(put(tmp_path, "refs.csv", text), lenient=lenient)
+    assert (refused.value.rule, refused.value.location) == ("encoding", f"line {place}")
 
 
 def test_quoted_newlines_keep_line_numbers_right(tmp_path):
