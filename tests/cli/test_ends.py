@@ -156,14 +156,17 @@ def test_an_interrupt_in_code_made_from_text_has_the_exit_code_of_others(tmp_pat
     body = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(9)"
     code = (
         "import click\n"
+        "import calipers.cli.saved, calipers.show.terminal\n"  # nothing is compiled afterwards
         "from calipers.cli import main as cli\n"
         f"slow = lambda: exec({body!r})\n"
         "cli.Verbs.get_command = lambda *a: click.command(slow)\n"
         "cli.main(['demo'])\n"
     )
     (tmp_path / "run.py").write_text(code)
-    call = [sys.executable, str(tmp_path / "run.py")]
-    done = subprocess.run(call, capture_output=True, check=False, preexec_fn=_hear_interrupts)
+    call = [sys.executable, "-m", "run"]  # as calipers by python -m; scripts end otherwise
+    done = subprocess.run(
+        call, capture_output=True, check=False, preexec_fn=_hear_interrupts, cwd=tmp_path
+    )
     assert (done.returncode, b"interrupted" in done.stderr) == (130, True)
 
 
