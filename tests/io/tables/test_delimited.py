@@ -277,6 +277,21 @@ def test_broken_predictions(tmp_path, rule, place, row):
     assert cohort.models["dets"].score.tolist() == [1.0]  # the sound row is left
 
 
+def test_predictions_on_resized_images_are_refused(tmp_path):
+    """A table of predictions that states the size of its images states the scale of its boxes."""
+    header = "image,class,x0,y0,x1,y1,score,width,height\n"
+    refs = put(tmp_path, "refs.csv", REFS)
+    dets = put(tmp_path, "dets.csv", header + "007,nodule,1,1,9,9,.5,100,100\n")
+    assert len(read(refs, dets).models["dets"]) == 1
+    put(tmp_path, "dets.csv", header + "007,nodule,1,1,9,9,.5,100,50\n")
+    with pytest.raises(InputError) as refused:
+        read(refs, dets)
+    assert (refused.value.rule, refused.value.location) == ("size-conflict", "2:9")
+    # Sides of the boxes beside their corners are no sizes of images.
+    put(tmp_path, "dets.csv", header + "007,nodule,1,1,9,11,.5,8,10\n8,NA,1,1,3,4,.5,2,3\n")
+    assert len(read(refs, dets).models["dets"]) == 2
+
+
 def test_an_unknown_class_gets_a_hint(tmp_path):
     dets = put(tmp_path, "dets.csv", DETS.replace("nodule", "noduel"))
     with pytest.raises(InputError, match="did you mean 'nodule'"):
