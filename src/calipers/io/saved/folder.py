@@ -30,7 +30,14 @@ from calipers.io.saved.cohort import IMAGES, OBJECTS, CohortCounts, read_cohort
 from calipers.io.saved.maps import MAPS, SLICES, read_maps, read_slices
 from calipers.io.source import InputFile, hash_file, open_source, require_file
 from calipers.results.files import Slices, locked, sha256_of, write_atomically
-from calipers.results.provenance import AUDIT, check_log, check_record, page_entry, read_log
+from calipers.results.provenance import (
+    AUDIT,
+    check_log,
+    check_record,
+    check_repeated,
+    page_entry,
+    read_log,
+)
 from calipers.results.schema import structure
 
 EVALUATION, RUN, QUARANTINE = "evaluation.json", "run.json", "quarantine.jsonl"
@@ -180,6 +187,7 @@ def read_folder(folder: Path) -> StoredFolder:
     if "cohort" not in document:
         raise InputError("the key 'cohort'", rule="missing-key", file=file, location="/")
     counts = structure(document["cohort"], StoredCohort, file, syntax="JSON", where="/cohort")
+    check_repeated(run, document, str(folder / RUN))
     quarantine_file = (
         _open_verified(folder, run, QUARANTINE) if QUARANTINE in _files(folder, run) else None
     )
