@@ -17,6 +17,8 @@ from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 from typing import Any
 
+import numpy as np
+
 # Longer values would hide the rest of a message.
 VALUE_LENGTH = 80
 
@@ -208,6 +210,9 @@ def shorten(value: object) -> str:
     if value is None:
         return ""
     text = ""
+    # A scalar of NumPy is shown as the number or text that it is: nan, not np.float64(nan).
+    if isinstance(value, np.generic):
+        value = value.item()
     for character in repr(value):
         text += character if character.isprintable() else f"\\x{ord(character):02x}"
     return text if len(text) <= VALUE_LENGTH else text[: VALUE_LENGTH - 3] + "..."

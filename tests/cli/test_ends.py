@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -127,8 +128,12 @@ def test_a_signal_while_modules_are_loaded_is_no_traceback(tmp_path, module, num
 
 @pytest.mark.parametrize(
     ("number", "code", "word"),
-    [(signal.SIGTERM, 143, b"terminated"), (signal.SIGINT, 130, b"interrupted")],
-    ids=["TERM", "INT"],
+    [
+        (signal.SIGTERM, 143, b"terminated"),
+        (signal.SIGHUP, 129, b"terminated"),
+        (signal.SIGINT, 130, b"interrupted"),
+    ],
+    ids=["TERM", "HUP", "INT"],
 )
 def test_a_signal_ends_the_run_cleanly(tmp_path, number, code, word):
     folder = tmp_path / "new" / "results"
@@ -144,6 +149,38 @@ def test_a_signal_ends_the_run_cleanly(tmp_path, number, code, word):
     _, said = run.communicate(timeout=30)
     assert (run.returncode, word in said, b"Traceback" in said) == (code, True, False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_in_code_made_from_text_has_the_exit_code_of_others(tmp_path):
+    """Dataclasses are compiled from text; Python ended with the signal instead of with 130."""
+    body = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(9)"
+    code = (
+        "import click\n"
+        "import calipers.cli.saved, calipers.show.terminal\n"  # nothing is compiled afterwards
+        "from calipers.cli import main as cli\n"
+        f"slow = lambda: exec({body!r})\n"
+        "cli.Verbs.get_command = lambda *a: click.command(slow)\n"
+        "cli.main(['demo'])\n"
+    )
+    (tmp_path / "run.py").write_text(code)
+    call = [sys.executable, "-m", "run"]  # as calipers by python -m; scripts end otherwise
+    done = subprocess.run(
+        call, capture_output=True, check=False, preexec_fn=_hear_interrupts, cwd=tmp_path
+    )
+    assert (done.returncode, b"interrupted" in done.stderr) == (130, True)
+
+
+def test_a_run_that_ignores_the_end_of_its_terminal_goes_on(tmp_path):
+    """As under nohup."""
+    folder = tmp_path / "results"
+    code = _save_slowly(folder).replace("time.sleep(60)", "time.sleep(1)")
+    ignore = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
+    run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, preexec_fn=ignore)
+    assert run.stdout is not None
+    run.stdout.readline()
+    run.send_signal(signal.SIGHUP)
+    run.communicate(timeout=30)
+    assert (run.returncode, (folder / "half").exists()) == (0, True)
 
 
 def test_what_a_killed_run_left_blocks_nobody(tmp_path):

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from calipers.evaluation import saved as saved_evaluation
 from calipers.evaluation.result import Evaluation
+from calipers.evaluation.saved import open_folder
 from calipers.results.files import sha256_of
 from stored import seal
 
@@ -66,6 +68,35 @@ def forge(folder):
     run["result_hash"] = sha256_of({"protocol": document["protocol"], "rows": document["rows"]})
     run["environment"]["numpy"] = "1.0.0"
     seal(folder, run)
+
+
+def test_a_page_never_lands_in_the_evaluation_of_another_run(calipers, saved, monkeypatch):
+    """A run replaced the folder between the reading of the evaluation and the writing of its page.
+
+    The old page stood in the new folder, and `calipers verify` vouched for it.
+    """
+    recompute = Evaluation.report
+
+    def late(self, path, **options):
+        raise AssertionError("the page was written")
+
+    def replaced_meanwhile(folder, **options):
+        stored = open_folder(folder, **options)
+        run = json.loads((saved / "run.json").read_text())
+        run["started"] = "2000-01-01T00:00:00Z"
+        seal(saved, run)
+        return stored
+
+    monkeypatch.setattr(saved_evaluation, "open_folder", replaced_meanwhile)
+    monkeypatch.setattr(Evaluation, "report", late)
+    before = contents(saved)
+    said = calipers("report", saved, "--force")
+    assert (said.code, "[folder-changed]" in said.err) == (2, True)
+    after = contents(saved)
+    assert {name for name in before if before[name] != after[name]} <= {"run.json", "audit.jsonl"}
+    # A page elsewhere is that of the evaluation that was read.
+    monkeypatch.setattr(Evaluation, "report", recompute)
+    assert calipers("report", saved, "-o", saved.parent / "page.html").code == 0
 
 
 def test_the_page_is_made_anew(calipers, saved):

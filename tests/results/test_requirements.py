@@ -80,6 +80,16 @@ def test_a_limit_is_kept_by_the_bound_that_is_harder_to_keep(
         ),
         ({"low": None}, {}, "there is no interval"),
         ({}, {"min_units": 41}, "the estimate is based on 40 units (patient), 41 are required"),
+        (
+            {"n_units": 1},
+            {"min_units": 41},
+            "the estimate is based on 1 unit (patient), 41 are required",
+        ),
+        (
+            {"n_images": 0},
+            {"min_images": 1},
+            "the estimate is based on 0 images, 1 is required",
+        ),
         ({}, {"min_images": 101}, "the estimate is based on 100 images, 101 are required"),
         ({}, {"min_references": 151}, "the estimate is based on 150 references, 151 are required"),
         ({}, {"level": 0.9}, "the interval has the level 0.95, 0.9 is required"),

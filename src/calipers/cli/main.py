@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entry point: finds the verb, runs it, and turns every error into a message and an exit code.
 
-0 done; 1 a requirement is not met; 2 input or usage; 3 a bug; 130 interrupted; 143 terminated.
+0 done; 1 a requirement is not met; 2 input or usage; 3 a bug; 130 interrupted; 129 and 143
+terminated.
 
 The code is that of the work, whoever reads the output: a closed stdout or stderr takes what is
 written to it and changes nothing (`Outlet`).
@@ -210,6 +211,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt as stop:  # while the result or an error was printed
         die_of_signals()
         code = _stopped(stop, words, "--json" in words)
+    # If Ctrl-C came while a module compiled a class from text, Python remembers that, and ends with
+    # the signal whatever our exit code is. The next text that it runs makes it forget.
+    exec("pass")
     sys.exit(code)
 
 

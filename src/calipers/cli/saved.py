@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,7 @@ def report(folder: str, **options: Any) -> None:
     """
     from calipers import __version__
     from calipers.evaluation.saved import open_folder
-    from calipers.io.saved.folder import PAGE, log_page
+    from calipers.io.saved.folder import PAGE, page_in_place
 
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     target = Path(folder) / PAGE if options["output"] is None else Path(options["output"])
@@ -86,12 +87,13 @@ def report(folder: str, **options: Any) -> None:
     sections = {
         name: options[name] or getattr(stored, name) for name in ("multiverse", "stability")
     }
-    stored.evaluation.report(
-        target, command=stored.command, step=narrator.doing, **sections, **pictures
-    )
     # Unlike Path.resolve this does not fail at links in a circle.
-    if os.path.realpath(target) == os.path.realpath(Path(folder) / PAGE):
-        log_page(Path(folder), __version__)
+    is_in_place = os.path.realpath(target) == os.path.realpath(Path(folder) / PAGE)
+    hold = page_in_place(Path(folder), stored.run, __version__) if is_in_place else nullcontext()
+    with hold:
+        stored.evaluation.report(
+            target, command=stored.command, step=narrator.doing, **sections, **pictures
+        )
     content = target.read_bytes()
     document = {
         "schema": "calipers.report/1",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Ctrl-C and SIGTERM do, from the start of the command line to its end.
+"""What Ctrl-C, SIGTERM and SIGHUP do, from the start of the command line to its end.
 
 - `leave_on_signals`: while modules are loaded nothing is open, and a signal ends the process with a
   sentence. An exception would come out of whatever is being imported, often as another one.
@@ -26,11 +26,14 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-INTERRUPTED, TERMINATED = 130, 143
+INTERRUPTED, TERMINATED, HUNG_UP = 130, 143, 129
 ENDINGS = {
     signal.SIGINT: ("interrupted", INTERRUPTED),
     signal.SIGTERM: ("terminated", TERMINATED),
 }
+# The terminal or the connection was closed. Windows has no such signal.
+if hasattr(signal, "SIGHUP"):
+    ENDINGS[signal.SIGHUP] = ("terminated", HUNG_UP)
 STDERR = 2
 _received: list[int] = []
 _depth = 0  # of the steps of the main thread that a signal must not cut
@@ -38,7 +41,7 @@ _late: list[type[KeyboardInterrupt]] = []  # what signals raise that came in suc
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came: the work ends as it does after an interruption from the keyboard."""
+    """SIGTERM or SIGHUP came: the work ends as it does after an interruption from the keyboard."""
 
 
 def leave_on_signals() -> None:
@@ -73,9 +76,11 @@ def word_and_code(stop: BaseException | None) -> tuple[str, int]:
     stop
         The exception; None if another one took its place.
     """
-    if stop is None:
-        return ENDINGS[signal.Signals(_received[-1])]
-    return ENDINGS[signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT]
+    if stop is not None and not isinstance(stop, Terminated):
+        return ENDINGS[signal.SIGINT]
+    # An exception in the place of ours says nothing: what came last counts.
+    numbers = [number for number in _received if stop is None or number != signal.SIGINT]
+    return ENDINGS[signal.Signals([signal.SIGTERM, *numbers][-1])]
 
 
 def _handle(handler: Any) -> None:

@@ -80,6 +80,7 @@ from calipers.results.provenance import AUDIT, log_entry, read_log, run_record
 from calipers.results.schema import structure
 
 PARTS = ("beside", "groups", "each")  # of the statistics: what has numbers that no row has
+MADE_BY = ("unit", "n_units", "interval", "level", "replicates", "seed")  # of the statistics
 VERSIONS = ("calipers", "numpy")
 
 
@@ -336,6 +337,11 @@ def compared_values(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterat
         if part != "beside":
             words = [_in_words(entry) for entry in entries]
         yield from _entries(f"/statistics/{part}", entries, now["statistics"][part], words)
+    # They say how the values were made, and are no values themselves.
+    for name in MADE_BY:
+        then, again = stored["statistics"].get(name), now["statistics"][name]
+        if name in stored["statistics"] and _bits(then) != _bits(again):
+            yield ChangedValue(f"/statistics/{name}", name, then, again)
 
 
 def versions(run: Mapping[str, Any]) -> tuple[str, str]:

@@ -243,11 +243,11 @@ def staged_folder(
                 folder.parent.mkdir(parents=True, exist_ok=True)
                 # A rename is atomic only within one file system: the stage lies beside its target.
                 place = folder if folder.is_dir() else folder.parent
-                with _locked(place):
+                with locked(place):
                     _tidy(place)
                     stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=place))
                     # Held until the end: it tells a stage in use from one that a kill left behind.
-                    locks.enter_context(_locked(stage))
+                    locks.enter_context(locked(stage))
             except OSError as error:
                 raise _not_writable(folder, error) from None
             yield stage
@@ -273,7 +273,7 @@ def _publish(stage: Path, folder: Path, owned: Sequence[str], *, force: bool) ->
                 # Another run may have made the folder since the line above.
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
-        with _locked(folder):
+        with locked(folder):
             if not force and _contents(folder):
                 raise _exists(folder, "another run wrote into it in the meantime")
             _exchange(stage, folder, owned)
@@ -333,7 +333,7 @@ def _contents(folder: Path) -> bool:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder, which ends with the process whatever happens to it."""
     handle = _lock(folder, wait=True)
     try:

@@ -80,6 +80,36 @@ def run_record(
     return {**record, "record_hash": sha256_of(record)}
 
 
+def check_repeated(record: Mapping[str, Any], evaluation: Mapping[str, Any], file: str) -> None:
+    """Raise if ``run.json`` says something else than ``evaluation.json`` where it repeats it.
+
+    Its own hash vouches for the record only: whoever writes another one writes another hash.
+    """
+    inputs = evaluation["cohort"].get("files")
+    repeated = {
+        "protocol": evaluation["protocol"],
+        "protocol_hash": sha256_of(evaluation["protocol"]),
+        "inputs": inputs,
+        "cohort": {key: value for key, value in evaluation["cohort"].items() if key != "files"},
+    }
+    if "records" in record:
+        repeated["records"] = _records(inputs)
+    for key, value in repeated.items():
+        # Records of earlier versions have fewer keys.
+        if key in record and canonical(record[key]) != canonical(value):
+            raise InputError(
+                "what evaluation.json has",
+                rule="record-mismatch",
+                file=file,
+                location=f"/{key}",
+                value=record[key],
+                hint=(
+                    "the files of this folder are not from one run: restore it from a backup, or "
+                    "evaluate again"
+                ),
+            )
+
+
 def check_record(record: Mapping[str, Any], file: str) -> None:
     """Raise if a field of ``run.json`` has changed; records of earlier versions have no hash."""
     if "record_hash" not in record and "records" not in record:

@@ -399,7 +399,9 @@ def _lacking(row: Mapping[str, Any], requirement: Requirement) -> list[str]:
         n_row = row[f"n_{name}"]
         if n_row < n:
             unit = f" ({row['unit']})" if name == "units" else ""
-            reasons.append(f"the estimate is based on {n_row} {name}{unit}, {n} are required")
+            basis = f"{n_row} {name.removesuffix('s') if n_row == 1 else name}{unit}"
+            verb = "is" if n == 1 else "are"
+            reasons.append(f"the estimate is based on {basis}, {n} {verb} required")
     bounds = [limit.statistic for limit in requirement.limits if limit.statistic != "value"]
     if reasons or not bounds:
         return reasons

@@ -275,3 +275,28 @@ def test_zigzag_polygons_cost_little_or_are_refused(tmp_path):
     assert outcome == "too-large"
     assert seconds < 1
     assert megabytes < 200
+
+
+@pytest.mark.parametrize(
+    ("size", "side"), [((50, 50), "width"), ((100, 50), "height"), ((100, 100.5), "height")]
+)
+@pytest.mark.parametrize("lenient", [False, True])
+def test_predictions_on_resized_images_are_refused(tmp_path, size, side, lenient):
+    """Their boxes have another scale; they were evaluated as they stood."""
+    image = {"id": 1, "file_name": "a.png", "width": 100, "height": 100}
+    box = {"image_id": 1, "category_id": 1, "bbox": [1, 2, 30, 40]}
+    document = {"images": [image], "categories": [{"id": 1, "name": "n"}]}
+    references, predictions = tmp_path / "r.json", tmp_path / "p.json"
+    references.write_text(json.dumps({**document, "annotations": [{**box, "id": 1}]}))
+    # No size, or one that is none, states nothing.
+    for width, height in ((100, 100), (None, 100), (0, 100), ("100", 100)):
+        own = [{**image, "width": width, "height": height}]
+        scored = {**document, "images": own, "annotations": [{**box, "score": 0.5}]}
+        predictions.write_text(json.dumps(scored))
+        assert len(read(references, predictions).models["p"]) == 1
+    scored["images"] = [{**image, "width": size[0], "height": size[1]}]
+    predictions.write_text(json.dumps(scored))
+    with pytest.raises(InputError) as refused:
+        read(references, predictions, lenient=lenient)
+    problem = getattr(refused.value, "problems", (refused.value,))[0]
+    assert (problem.rule, problem.location) == ("size-conflict", f"/images/0/{side}")

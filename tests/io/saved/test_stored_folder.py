@@ -56,6 +56,40 @@ def test_one_flipped_bit_is_noticed(folder):
     assert refusal(folder).rule == "file-hash"
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("protocol", {"name": "another"}),
+        ("protocol_hash", "0" * 64),
+        ("cohort", {"images": 5}),
+        ("records", {"read": 5, "used": 5, "quarantined": {}}),
+        ("inputs", []),
+    ],
+)
+def test_a_record_that_contradicts_its_evaluation_is_refused(folder, key, value):
+    """With a hash of its own, a forged record of the run was vouched for."""
+    edit(folder, lambda run: run.update({key: value}), "run.json")
+    error = refusal(folder)
+    assert (error.rule, error.location) == ("record-mismatch", f"/{key}")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("unit", "centre"),
+        ("n_units", 5000),
+        ("interval", "percentile"),
+        ("level", 0.5),
+        ("replicates", 100_000),
+        ("seed", 1),
+    ],
+)
+def test_how_intervals_were_made_is_compared(folder, key, value):
+    edit(folder, lambda document: document["statistics"].update({key: value}))
+    changes = open_folder(folder).changed
+    assert [change.place for change in changes] == [f"/statistics/{key}"]
+
+
 def test_other_folders_are_refused(tmp_path):
     assert refusal(tmp_path).rule == "not-found"
     assert refusal(tmp_path / "none").rule == "not-a-folder"

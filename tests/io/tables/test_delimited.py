@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import random
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -128,6 +130,38 @@ def test_encodings_delimiters_and_line_ends(tmp_path, encoding, end, sign):
     assert len(cohort.references) == 3
 
 
+def test_mixed_line_ends_are_the_rows_that_the_csv_module_sees(tmp_path):
+    """Files that were joined have several line ends; a break inside of quotes stays as it is."""
+    rows = ["a,n,1,2,3,4", '"b\rc",n,1,2,3,4', "d,n,5,6,x,8"]
+    header = "image,class,x0,y0,x1,y1"
+    for ends in product(["\n", "\r\n", "\r"], repeat=3):
+        text = "".join(row + end for row, end in zip([header, *rows], [*ends, "\n"]))
+        with pytest.raises(InputError) as refused:
+            read(put(tmp_path, "refs.csv", text))
+        # The third row below the header; the break in quotes is a line of its own.
+        assert refused.value.location == "5:5"
+        cohort = read(put(tmp_path, "refs.csv", text.replace("x,8", "7,8")))
+        with (tmp_path / "refs.csv").open(newline="") as file:
+            expected = [row["image"] for row in csv.DictReader(file)]
+        assert list(cohort.images.ids) == expected == ["a", "b\rc", "d"]
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+@pytest.mark.parametrize("place", ["1", "2", "3", "end"])
+def test_a_nul_is_refused_with_its_line(tmp_path, place, lenient):
+    """The csv module reads NUL as text, and pandas ends the cell there."""
+    lines = ["image,class,x0,y0,x1,y1", "a,n,1,2,3,4", "b,n,1,2,3,4"]
+    if place == "end":
+        text, place = "\n".join(lines) + "\n" + "\0" * 512, "4"
+    else:
+        line = lines[int(place) - 1]
+        lines[int(place) - 1] = line[0] + "\0" + line[1:]
+        text = "\n".join(lines) + "\n"
+    with pytest.raises(InputError) as refused:
+        read(put(tmp_path, "refs.csv", text), lenient=lenient)
+    assert (refused.value.rule, refused.value.location) == ("encoding", f"line {place}")
+
+
 def test_quoted_newlines_keep_line_numbers_right(tmp_path):
     text = 'image,class,x0,y0,x1,y1\na,"two\nlines",1,2,3,4\nb,c,1,2,x,4\n'
     with pytest.raises(InputError) as refused:
@@ -241,6 +275,21 @@ def test_broken_predictions(tmp_path, rule, place, row):
     refused, cohort = assert_refused_or_set_aside(partial(read, refs, dets), 1, rule, place)
     assert (refused.rule, refused.location) == (rule, place)
     assert cohort.models["dets"].score.tolist() == [1.0]  # the sound row is left
+
+
+def test_predictions_on_resized_images_are_refused(tmp_path):
+    """A table of predictions that states the size of its images states the scale of its boxes."""
+    header = "image,class,x0,y0,x1,y1,score,width,height\n"
+    refs = put(tmp_path, "refs.csv", REFS)
+    dets = put(tmp_path, "dets.csv", header + "007,nodule,1,1,9,9,.5,100,100\n")
+    assert len(read(refs, dets).models["dets"]) == 1
+    put(tmp_path, "dets.csv", header + "007,nodule,1,1,9,9,.5,100,50\n")
+    with pytest.raises(InputError) as refused:
+        read(refs, dets)
+    assert (refused.value.rule, refused.value.location) == ("size-conflict", "2:9")
+    # Sides of the boxes beside their corners are no sizes of images.
+    put(tmp_path, "dets.csv", header + "007,nodule,1,1,9,11,.5,8,10\n8,NA,1,1,3,4,.5,2,3\n")
+    assert len(read(refs, dets).models["dets"]) == 2
 
 
 def test_an_unknown_class_gets_a_hint(tmp_path):

@@ -186,6 +186,32 @@ def test_a_comma_that_may_be_something_else_is_refused(tmp_path, cell):
     assert (refused.value.rule, refused.value.location) == ("type", "2:5")
 
 
+@pytest.mark.parametrize(
+    ("corners", "place"),
+    [
+        (["1.030;40,5", "1.500;41,5"], "2:5"),  # beside a column with decimal commas
+        (["9,5;40", "9,5;1.030"], "3:6"),
+        (["1.030;40", "40,5;41"], "2:5"),  # in the same column
+    ],
+)
+def test_a_point_beside_decimal_commas_may_be_thousands_and_is_refused(tmp_path, corners, place):
+    rows = "".join(f"{image};n;1;1;{corner}\n" for image, corner in zip("ab", corners))
+    with pytest.raises(InputError) as refused:
+        read(put(tmp_path, f"image;class;x0;y0;x1;y1\n{rows}"))
+    problems = getattr(refused.value, "problems", (refused.value,))
+    assert place in [problem.location for problem in problems]
+    assert {problem.rule for problem in problems} == {"type"}
+    assert "thousands" in str(refused.value)
+
+
+@pytest.mark.parametrize("cell", ["1.03", "0.125", "1.0300", "9"])
+def test_a_decimal_point_beside_decimal_commas_is_read(tmp_path, cell):
+    """A second cell of the column shows that its points are decimal ones."""
+    rows = f"a;n;0;0;{cell};40,5\nb;n;0;0;1.25;41,5\n"
+    cohort = read(put(tmp_path, f"image;class;x0;y0;x1;y1\n{rows}"))
+    assert cohort.references.boxes[0].tolist() == [0, 0, float(cell), 40.5]
+
+
 def test_a_majority_of_nothing_is_an_image_without_findings(tmp_path):
     text = "image,reader,class,x0,y0,x1,y1\na,R1,n,1,1,9,9\na,R2,,,,,\n"
     cohort = read(put(tmp_path, text), readers="majority")

@@ -13,6 +13,7 @@ order of images decides the average precision, so parity needs the same order.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -61,6 +62,7 @@ MASK_AREA_TOLERANCE = 0.1  # COCO declares the area of the polygon, not its pixe
 KEY = re.compile(rb'"(\w+)"\s*:', re.ASCII)
 SCORED = re.compile(rb'"score"\s*:')
 # Bytes in which the keys of the first records are looked for, for a message.
+OWN_SIDES = ("width", "height")
 HEAD = 2000
 FIRST_BOX = re.compile(rb'"bbox"\s*:\s*\[([^\[\]{}]*)\]')
 MASK = b'"segmentation"'
@@ -124,6 +126,7 @@ class OwnImages:
     file: str
     keys: list[Key]
     names: list[str | None]  # of their files
+    sizes: F64  # (n, 2) width and height, NaN where they are not stated
 
     @classmethod
     def of(
@@ -135,7 +138,8 @@ class OwnImages:
         for record in records:
             name = record.get("file_name")
             names.append(name if isinstance(name, str) else None)
-        return cls(input_file.file, keys, names)
+        sizes = [[_length(record.get(side)) for side in OWN_SIDES] for record in records]
+        return cls(input_file.file, keys, names, np.array(sizes, np.float64).reshape(-1, 2))
 
     def join(self, index: ReferenceIndex) -> tuple[Mapping[Key, int], list[str]]:
         """Return the images of the references by the ids of the predictions, and notes.
@@ -150,12 +154,35 @@ class OwnImages:
             k = index.file_names.get(name) if name and counts[name] == 1 else None
             if key not in index.images and k is not None and k not in images_by_id:
                 by_name[key] = k
+        images = {**index.images, **by_name} if by_name else index.images
+        self._require_same_sizes(index, images)
         if not by_name:
-            return index.images, []
+            return images, []
         note = (
             f"{len(by_name)} images are joined by file_name: the references do not have their ids"
         )
-        return {**index.images, **by_name}, [note]
+        return images, [note]
+
+    def _require_same_sizes(self, index: ReferenceIndex, images: Mapping[Key, int]) -> None:
+        """Raise if an image is larger or smaller here: its boxes have another scale."""
+        errors = []
+        for k, key in enumerate(self.keys):
+            if key not in images:
+                continue
+            expected = index.size[images[key], :2]
+            differs = np.isfinite(expected) & np.isfinite(self.sizes[k])
+            differs &= expected != self.sizes[k]
+            for side in np.flatnonzero(differs).tolist():
+                error = InputError(
+                    f"{expected[side]:g}, the {OWN_SIDES[side]} of image {key!r} in the references",
+                    rule="size-conflict",
+                    file=self.file,
+                    location=f"/images/{k}/{OWN_SIDES[side]}",
+                    value=self.sizes[k, side],
+                    hint="boxes on resized images have to be scaled back",
+                )
+                errors.append(error)
+        raise_problems(errors[: InputProblems.SHOWN], len(errors))
 
     def _require_same_names(self, index: ReferenceIndex) -> None:
         """Raise if an id is one image here and another one in the references."""
@@ -176,6 +203,12 @@ class OwnImages:
                 )
                 errors.append(error)
         raise_problems(errors[: InputProblems.SHOWN], len(errors))
+
+
+def _length(value: Any) -> float:
+    """Return a width or height; NaN if it is not stated or means nothing."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 < value < 1 << 53 else math.nan
 
 
 def _base_name(path: str) -> str:

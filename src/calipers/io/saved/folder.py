@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,8 +29,15 @@ from calipers.io.coco.walk import MAX_DEPTH, depth
 from calipers.io.saved.cohort import IMAGES, OBJECTS, CohortCounts, read_cohort
 from calipers.io.saved.maps import MAPS, SLICES, read_maps, read_slices
 from calipers.io.source import InputFile, hash_file, open_source, require_file
-from calipers.results.files import Slices, sha256_of, write_atomically
-from calipers.results.provenance import AUDIT, check_log, check_record, page_entry, read_log
+from calipers.results.files import Slices, locked, sha256_of, write_atomically
+from calipers.results.provenance import (
+    AUDIT,
+    check_log,
+    check_record,
+    check_repeated,
+    page_entry,
+    read_log,
+)
 from calipers.results.schema import structure
 
 EVALUATION, RUN, QUARANTINE = "evaluation.json", "run.json", "quarantine.jsonl"
@@ -179,6 +187,7 @@ def read_folder(folder: Path) -> StoredFolder:
     if "cohort" not in document:
         raise InputError("the key 'cohort'", rule="missing-key", file=file, location="/")
     counts = structure(document["cohort"], StoredCohort, file, syntax="JSON", where="/cohort")
+    check_repeated(run, document, str(folder / RUN))
     quarantine_file = (
         _open_verified(folder, run, QUARANTINE) if QUARANTINE in _files(folder, run) else None
     )
@@ -401,6 +410,26 @@ def check_files(folder: Path, run: Mapping[str, Any]) -> CheckedFiles:
             verified.append(PAGE)
     unverified = sorted(set(os.listdir(folder)) - set(verified))
     return CheckedFiles(tuple(sorted(verified)), tuple(unverified), runs)
+
+
+@contextmanager
+def page_in_place(folder: Path, run: Mapping[str, Any], calipers: str) -> Iterator[None]:
+    """Hold a folder while the page of its evaluation is written into it, and log the page.
+
+    Another run may have replaced the evaluation since it was opened. Its folder must not get the
+    page of the earlier one, for which the log would vouch.
+    """
+    with locked(folder):
+        if json.loads((folder / RUN).read_bytes()) != run:
+            raise InputError(
+                "the evaluation of which the page was to be written",
+                rule="folder-changed",
+                file=str(folder / RUN),
+                value="another run replaced it",
+                hint="write the page again, of the evaluation of now",
+            )
+        yield
+        log_page(folder, calipers)
 
 
 def log_page(folder: Path, calipers: str) -> None:

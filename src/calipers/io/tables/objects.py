@@ -173,6 +173,7 @@ def predictions_from(
             file=table.file,
             value=layout.box,
         )
+    _require_same_sizes(table, layout, index)
     if "model" not in layout.columns or not len(table):
         return {"": _one_model(table, index, options)}
     # Models in the order in which they first appear, as in the file.
@@ -183,6 +184,41 @@ def predictions_from(
         # Rows that do not fit the header belong to no known model: the first one accounts for them.
         parts[name] = _one_model(share if k == 0 else replace(share, problems=[]), index, options)
     return parts
+
+
+def _require_same_sizes(table: FileTable, layout: Layout, index: ReferenceIndex) -> None:
+    """Raise if predictions state another size of an image: their boxes have another scale."""
+    names = [name for name in SIZES[: layout.dimensions] if name in layout.columns]
+    # Fractions of an image are the same whatever its size.
+    if not names or "normalised" in layout.box_format:
+        return
+    ids = texts(table, layout.columns["image"])
+    images = np.fromiter((index.images.get(image, -1) for image in ids), np.int64, len(ids))
+    for name in names:
+        column, k = layout.columns[name], SIZES.index(name)
+        lengths, _ = numbers(table, column)
+        expected = np.where(images >= 0, index.size[images, k], np.nan)
+        differs = np.isfinite(lengths) & np.isfinite(expected) & (lengths != expected)
+        if differs.any() and not _are_sides(table, layout, k, lengths):
+            row = int(np.flatnonzero(differs)[0])
+            raise table.error(
+                row,
+                column,
+                "size-conflict",
+                f"{expected[row]:g}, the size that the references have",
+                lengths[row],
+                "boxes on resized images have to be scaled back",
+            )
+
+
+def _are_sides(table: FileTable, layout: Layout, k: int, lengths: F64) -> bool:
+    """Return whether a column beside corners holds the sides of the boxes, not of the images."""
+    if not layout.box_format.startswith("xyxy"):
+        return False
+    low, _ = numbers(table, layout.box[k])
+    high, _ = numbers(table, layout.box[k + layout.dimensions])
+    # Sides may be rounded, or count the last pixel.
+    return bool((np.abs(high - low - lengths)[np.isfinite(lengths)] <= 1).all())
 
 
 def add_groups(

@@ -55,6 +55,7 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d{1,2}$|[+-]?\d+,\d{4,}$")
 COMMA_NUMBER = re.compile(r"\s*[+-]?\d+(,\d+)?([eE][+-]?\d+)?\s*$", re.ASCII)
 CLEAR_COMMA = re.compile(r"\s*[+-]?(0,\d+|\d+,\d{1,2}|\d+,\d{4,}|\d{4,},\d+)\s*$", re.ASCII)
 THOUSANDS = re.compile(r"[+-]?\d{1,3}([,'. ]\d{3})+([.,]\d+)?$")
+POINT_OR_THOUSAND = re.compile(r"\s*[+-]?[1-9]\d{0,2}\.\d{3}\s*$", re.ASCII)
 # What a number may look like, in ASCII; everything else is refused with a hint.
 PLAIN_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$", re.ASCII)
 WORD_NUMBER = re.compile(r"\s*[+-]?(nan|inf|infinity)\s*$", re.IGNORECASE)
@@ -309,7 +310,7 @@ def numbers(
         has_text &= mask
     values = np.full(len(cells), np.nan)
     if _fill_plain(values, cells, has_text):
-        return values, {}
+        return values, _thousands(table, name, cells, has_text) if table.decimal_comma else {}
     rows = np.flatnonzero(has_text)
     texts_of_rows = [cells[row] for row in rows.tolist()]
     with_points = _decimal_points(texts_of_rows) if table.decimal_comma else None
@@ -321,8 +322,11 @@ def numbers(
         return values, {}
     # The slow way, cell by cell, only if the whole column did not convert.
     problems = {}
+    has_commas = table.decimal_comma and any(map(CLEAR_COMMA.match, texts_of_rows))
     for row, cell in zip(rows.tolist(), texts_of_rows):
-        if PLAIN_NUMBER.match(cell) or WORD_NUMBER.match(cell):
+        is_plain = PLAIN_NUMBER.match(cell) or WORD_NUMBER.match(cell)
+        # Beside decimal commas, 1.234 may be a thousand.
+        if is_plain and not (has_commas and POINT_OR_THOUSAND.match(cell)):
             values[row] = float(cell)
         else:
             values[row] = np.nan
@@ -356,6 +360,32 @@ def _decimal_points(cells: Sequence[str]) -> list[float] | None:
     if not all(map(COMMA_NUMBER.match, cells)) or not any(map(CLEAR_COMMA.match, cells)):
         return None
     return [float(cell.replace(",", ".")) for cell in cells]
+
+
+def _thousands(
+    table: FileTable, name: str, cells: Sequence[str], has_text: Flags
+) -> dict[int, Problem]:
+    """Return the cells with a point that may be thousands: 1.234 beside columns with 56,7.
+
+    A cell such as 1.5 or 0.123 shows that the points of a column are decimal ones.
+    """
+    rows = [row for row in np.flatnonzero(has_text).tolist() if "." in cells[row]]
+    if not rows or not all(POINT_OR_THOUSAND.match(cells[row]) for row in rows):
+        return {}
+    others = [other for other in table.names if other != name]
+    comma_column = next((other for other in others if _has_decimal_commas(table, other)), None)
+    if comma_column is None:
+        return {}
+    hint = f"a thousands separator? Column {comma_column!r} has decimal commas: write 1234.5"
+    return {row: table.problem(row, name, "type", "a number", cells[row], hint) for row in rows}
+
+
+def _has_decimal_commas(table: FileTable, name: str) -> bool:
+    cells = table.columns[name]
+    if isinstance(cells, np.ndarray):
+        return False
+    with_text = [cell for cell in cells if cell and not cell.isspace()]
+    return _decimal_points(with_text) is not None
 
 
 def _word_as_number(cell: str) -> str:
