@@ -744,3 +744,9 @@ def test_columns_that_stand_apart_have_the_intervals_they_have_alone():
     for k, found in enumerate(together):
         one = slice(k, k + 1)
         assert found == intervals(value[one], replicates[:, one], support[one])[0]
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 2.0, 1e-320, 1 - 1e-17])
+def test_a_level_without_two_tails_is_refused(level):
+    with pytest.raises(UsageError, match="a level lies between 0 and 1"):
+        making.check_level(level)

@@ -67,7 +67,8 @@ BATCHES = 10  # for the Monte-Carlo error of a bound
 
 def check_level(level: float) -> None:
     """Raise for a level that is none."""
-    if not 0.0 < real("level", level) < 1.0:
+    # Next to 0 the level of the other tail rounds to 1, where no quantile is finite.
+    if not 0.0 < 1.0 - real("level", level) < 1.0:
         raise UsageError(f"a level lies between 0 and 1, got {level:g}")
 
 
