@@ -370,9 +370,18 @@ def max_t(
 
 
 def step_down(
-    p: F64, steps: F64, replicates_of: Callable[[int], F64], freedom: int, *, greater: bool = False
+    p: F64,
+    steps: F64,
+    replicates_of: Callable[[int], F64],
+    freedom: int,
+    *,
+    greater: bool = False,
+    effective: F64 | None = None,
 ) -> F64:
-    """Return adjusted p values of tests whose replicates are asked for one by one; see `max_t`."""
+    """Return adjusted p values of tests whose replicates are asked for one by one; see `max_t`.
+
+    ``effective`` are the degrees of freedom of every test, if they are not ``freedom``.
+    """
     sizes = steps if greater else np.abs(steps)
     members = np.flatnonzero(~np.isnan(p))
     order = members[np.argsort(sizes[members], kind="stable")]
@@ -380,7 +389,8 @@ def step_down(
     largest: F64 | None = None
     # From the smallest t on, so that the maximum over the tests that are left grows by one a time.
     for n_left, k in enumerate(order.tolist(), start=1):
-        t = _joint_t(normal_scores(replicates_of(k)), freedom)
+        own = freedom if effective is None else int(effective[k])
+        t = _joint_t(normal_scores(replicates_of(k)), freedom, own)
         if not greater:
             t = np.abs(t)
         largest = t if largest is None else np.maximum(largest, t)
@@ -413,7 +423,7 @@ def simultaneous(
     if df + 1 >= JOINT_UNITS:
         largest = np.zeros((PAIRINGS, len(replicates)))
         for k in range(len(d)):
-            largest = np.maximum(largest, np.abs(_joint_t(normal_scores(replicates[:, k]), df)))
+            largest = np.maximum(largest, np.abs(_joint_t(normal_scores(replicates[:, k]), df, df)))
         # The largest t that `max_t` does not reject.
         n = len(replicates)
         share = max(((1.0 - level) * (1.0 + n) - 1.0) / n, 0.0)
@@ -440,10 +450,11 @@ def normal_scores(replicates: F64) -> F64:
     return scores
 
 
-def _joint_t(scores: F64, freedom: int) -> F64:
+def _joint_t(scores: F64, stride: int, freedom: int) -> F64:
     """Return (PAIRINGS, B) draws of the t of a test from its normal scores (B,).
 
-    A draw is the score of one replicate over the root mean square of ``freedom`` others. These are
+    A draw is the score of one replicate over the root mean square of ``freedom`` others, which
+    begin ``stride`` replicates further on in every pairing: the same for all tests. These are
     the same replicates for all tests of a family, so that standard errors of tests that depend on
     each other do so too, by the square of the correlation.
     """
@@ -456,9 +467,45 @@ def _joint_t(scores: F64, freedom: int) -> F64:
     error = np.sqrt((sums[length : length + n] - sums[:n]) / length * (n / n_defined))
     draws = []
     for pairing in range(PAIRINGS):
-        beside = np.roll(error, -(1 + pairing * length))
+        beside = np.roll(error, -(1 + pairing * stride))
         draws.append(np.divide(scores, beside, out=np.zeros(n), where=beside > 0.0))
     return np.array(draws)
+
+
+def influences(replicates: F64, units: Units, seed: int) -> F64:
+    """Return (K, m): what each unit does to values whose bootstrap replicates are (B, m).
+
+    Their covariance with how often the unit was drawn (infinitesimal jackknife, Efron 2014). It
+    asks for no further values; the weights are those from which the replicates came.
+    """
+    defined = ~np.isnan(replicates)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        base = np.where(defined, replicates, 0.0)
+        mean = base.sum(axis=0) / defined.sum(axis=0)
+        centred = np.where(defined, replicates - mean, 0.0)
+    first = np.unique(units.outer_code, return_index=True)[1]
+    total = np.zeros((units.number, replicates.shape[1]))
+    at = 0
+    for weights in bootstrap(units, len(replicates), seed):
+        total += weights[:, first].T.astype(np.float64) @ centred[at : at + len(weights)]
+        at += len(weights)
+    return total * (units.number / max(len(replicates), 1))
+
+
+def effective_freedom(of_units: F64, error: F64, units: Units) -> F64:
+    """Return the degrees of freedom (m,) of standard errors (m,), at most those of the units.
+
+    A variance of K units of which few make the difference is less certain than one of K normal
+    ones: its own relative variance is ``excess kurtosis / K + 2 / (K - 1)`` (Satterthwaite 1946).
+    Influences (K, m) from replicates have normal noise, which adds to their fourth cumulant
+    nothing; their variance is taken from the standard error, without noise.
+    """
+    k, most = units.number, max(units.freedom, 1)
+    cumulant = (of_units**4).mean(axis=0) - 3.0 * (of_units**2).mean(axis=0) ** 2
+    variance = error**2 * k
+    with np.errstate(invalid="ignore", divide="ignore"):
+        excess = np.where(variance > 0.0, cumulant / variance**2, 0.0)
+    return np.asarray(2.0 / (np.maximum(excess, 0.0) / k + 2.0 / most))
 
 
 def permutation_p(d: F64, trades: F64, *, exact: bool) -> F64:
