@@ -17,7 +17,7 @@ three parts:
     square of the two;
 ``freedom``
     the degrees of freedom of a test: those of the *units*, as so far; or *effective* ones, from the
-    kurtosis of what single units do to the difference (`comparison.effective_freedom`);
+    kurtosis of what single units do to the difference (`comparison.freedom_of`);
 ``correction``
     max-t over the tests of all pairs, or Holm.
 
@@ -50,9 +50,9 @@ from calipers.statistics.comparison import (
     _error,
     adjusted,
     bootstrapped,
-    effective_freedom,
-    influences,
+    freedom_of,
     step_down,
+    unit_effects,
 )
 from calipers.statistics.few_errors import special
 from calipers.statistics.weights import Units, jackknife
@@ -162,7 +162,7 @@ def samples(design: CohortDesign, number: int, seed: int) -> Iterator[list[Model
                     values[:, k],
                     replicates,
                     np.stack(without, axis=1),
-                    influences(replicates, units, at),
+                    unit_effects(replicates, units, at),
                 )
             )
         yield of_metrics
@@ -184,7 +184,7 @@ def claims(sample: ModelSample, units: Units, size: int, rule: TestRule) -> tupl
         error = np.sqrt((error**2 + squares) / 2.0) if both else np.sqrt(squares)
     freedom = np.full(len(d), float(units.freedom))
     if rule.freedom == "effective":
-        freedom = effective_freedom(sample.of_units[:, i] - sample.of_units[:, j], error, units)
+        freedom = freedom_of(sample.of_units[:, i] - sample.of_units[:, j], error, units)
     with np.errstate(invalid="ignore", divide="ignore"):
         steps = np.where(error > 0.0, d / error, np.sign(d) * np.inf)
     steps = np.where(d == 0.0, 0.0, steps)
@@ -207,7 +207,7 @@ Shares = dict[tuple[str, int], list[float]]  # by metric and number of models
 def false_claims(
     design: CohortDesign, rules: Sequence[TestRule], number: int, seed: int
 ) -> tuple[Shares, Shares]:
-    """Return the share of data sets with a false claim, and of single tests with p < .05, per rule."""
+    """Return, per rule, the shares of data sets with a false claim and of tests with p < .05."""
     code = np.repeat(np.arange(design.units), design.images)
     units = Units.of(design.unit, code, design.n_images)
     families = list(product(METRICS, SIZES))
@@ -235,7 +235,8 @@ def found_pairs(
             i, j = np.triu_indices(size, k=1)
             right = np.where(i == 1, signs > 0, signs < 0)
             found[at] += float(right[(i == 1) | (j == 1)].mean())
-    return (found / (number * len(METRICS) * len(SIZES))).tolist()
+    shares = found / (number * len(METRICS) * len(SIZES))
+    return [float(share) for share in shares]
 
 
 def chosen(rules: Sequence[TestRule], tables: Sequence[Shares], power: Sequence[float]) -> TestRule:
