@@ -629,9 +629,9 @@ def unit_effects(replicates: F64, units: Units, seed: int) -> F64:
     total = np.zeros((len(first), replicates.shape[1]))
     at = 0
     for weights in bootstrap(units, len(replicates), seed):
-        drawn = weights[:, first].astype(np.float64)
-        total += drawn.T @ centred[at : at + len(drawn)]
-        at += len(drawn)
+        counts = weights[:, first].astype(np.float64)
+        total += counts.T @ centred[at : at + len(counts)]
+        at += len(counts)
     return np.asarray(total * (len(first) / numbers))
 
 

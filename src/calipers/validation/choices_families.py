@@ -149,13 +149,13 @@ def samples(design: CohortDesign, number: int, seed: int) -> Iterator[list[Model
         tables: list[Evidences] = []
         for evidence in models:
             tables.append({m.recipe.key: e for m, e in zip(simulation.metrics, evidence)})
-        found = bootstrapped(simulation.metrics, tables, units, REPLICATES, at)
+        resampled = bootstrapped(simulation.metrics, tables, units, REPLICATES, at)
         values = np.array([simulation.values(evidence, quantities) for evidence in models])
         of_metrics = []
         for k, name in enumerate(METRICS):
             m, place = simulation.place[name]
             metric = simulation.metrics[m]
-            replicates = np.stack([of_model[m][:, 0, place] for of_model in found], axis=1)
+            replicates = np.stack([of_model[m][:, 0, place] for of_model in resampled], axis=1)
             without = [metric.value(e[m], left_out)[:, 0, place] for e in models]
             of_metrics.append(
                 ModelSample(
@@ -228,14 +228,14 @@ def found_pairs(
     """Return the share of the pairs with the better model that are called so, per rule."""
     code = np.repeat(np.arange(design.units), design.images)
     units = Units.of(design.unit, code, design.n_images)
-    found = np.zeros(len(rules))
+    power = np.zeros(len(rules))
     for of_metrics in samples(design, number, seed):
         for (k, size), at in product(product(range(len(METRICS)), SIZES), range(len(rules))):
             signs, _ = claims(of_metrics[k], units, size, rules[at])
             i, j = np.triu_indices(size, k=1)
             right = np.where(i == 1, signs > 0, signs < 0)
-            found[at] += float(right[(i == 1) | (j == 1)].mean())
-    shares = found / (number * len(METRICS) * len(SIZES))
+            power[at] += float(right[(i == 1) | (j == 1)].mean())
+    shares = power / (number * len(METRICS) * len(SIZES))
     return [float(share) for share in shares]
 
 

@@ -157,10 +157,10 @@ def _coupled(hits: list[tuple[F64, F64]]) -> list[Flags]:
     """Return what each model finds; they share half of their luck, as models of one kind do."""
     first, draw = hits[0]
     same = np.arange(len(draw)) % 2 == 0
-    found = [draw < first]
+    flags = [draw < first]
     for chance, other in hits[1:]:
-        found.append(np.where(same, draw, other) < chance)
-    return found
+        flags.append(np.where(same, draw, other) < chance)
+    return flags
 
 
 def _found(

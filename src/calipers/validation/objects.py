@@ -260,14 +260,14 @@ def equal_model_cells(
     for seed, models in enumerate(simulation.data_sets(effort.simulations, design.model_names)):
         tables = _tables(simulation, models)
         values = np.array([simulation.values(evidence, quantities) for evidence in models])
-        found = bootstrapped(simulation.metrics, tables, units, effort.replicates, seed)
+        resampled = bootstrapped(simulation.metrics, tables, units, effort.replicates, seed)
         without = left_out(simulation.metrics, tables, units)
         for (q, name), (s, size) in product(enumerate(names), enumerate(sizes)):
             place = simulation.place[name]
             i, j = np.triu_indices(size, k=1)
             d = values[i, q] - values[j, q]
             beside = None if without is None else _of_pairs(without, place, (i, j))
-            p = _adjusted(d, _of_pairs(found, place, (i, j)), units, seed, beside)
+            p = _adjusted(d, _of_pairs(resampled, place, (i, j)), units, seed, beside)
             silent[q, s] += not bool((p < 1.0 - NOMINAL).any())
     cells = []
     for (q, name), (s, size) in product(enumerate(names), enumerate(sizes)):
