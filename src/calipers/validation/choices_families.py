@@ -31,6 +31,16 @@ than `ALIKE`, the simpler: the jackknife costs an evaluation per unit. If none s
 the smallest average. `CONFIRMING` is measured once, afterwards, with the candidate and the rule so
 far: what is claimed on the page is what comes out there.
 
+The jackknife with effective degrees of freedom and max-t was the only candidate that stayed in: on
+average .053 of the families claimed something in AP, .053 in sensitivity and .048 in F1, .080 at
+most; the rule so far .106, .089 and .071, .138 at most. It finds .249 of the pairs with the better
+model, the rule so far .295. Confirming, it claims in AP in .030 to .090 of the data sets, the rule
+so far in .077 to .122; .090 is that of ten models and 22 units. In sensitivity it claims in .028
+to .070, in F1 in .030 to .062.
+
+With more than `comparison.MOST_LEFT_OUT` units, which no design has, the package keeps the standard
+error of the bootstrap: a value without each of so many units would cost more than it mends.
+
 ``python -m calipers.validation.choices_families`` prints all parts.
 """
 
