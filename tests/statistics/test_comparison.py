@@ -8,7 +8,7 @@ import pytest
 from calipers.kernels.resampling import generator
 from calipers.statistics import comparison as paired
 from calipers.statistics.intervals import Support, intervals
-from calipers.statistics.weights import Units
+from calipers.statistics.weights import Units, bootstrap, jackknife
 from shares import Ratio, Shares, sides
 
 METRIC = Ratio()
@@ -257,3 +257,24 @@ def test_paired_tests_see_more_than_unpaired_ones():
     boot, swap, unpaired = rejections(20, 0.4, sims=200)
     assert boot > unpaired + 0.3
     assert swap > unpaired + 0.3
+
+
+def test_a_difference_in_few_units_has_few_degrees_of_freedom() -> None:
+    """A mean of 40 units has the textbook's error; if four units carry it, it is uncertain."""
+    random, units = np.random.default_rng(3), Units.of("image", None, 40)
+    even, uneven = random.uniform(-1.0, 1.0, 40), np.zeros(40)
+    uneven[:4] = (1.0, -1.0, 1.0, -1.0)
+    effects = np.stack([even, uneven], axis=1)
+    weights = np.concatenate(list(bootstrap(units, 2000, 7))).astype(float)
+    without = np.concatenate(list(jackknife(units))).astype(float)
+    d, replicates = effects.mean(axis=0), weights @ effects / 40
+    left_out = without @ effects / 39
+    error = paired.standard_error(d, replicates, units, left_out)
+    np.testing.assert_allclose(error, effects.std(axis=0, ddof=1) / np.sqrt(40))
+    freedom = paired.effective_freedom(replicates, error, units, 7)
+    assert freedom[0] == 39.0  # flatter than the normal distribution: no more than of the units
+    # The kurtosis of four units of 40 is 10.
+    assert freedom[1] == pytest.approx(2 / (7 / 40 + 2 / 39), rel=0.15)
+    tests = paired.judge(d, replicates, None, units, 0.95, seed=7, left_out=left_out)
+    for k, interval in enumerate(tests.intervals):
+        assert (interval.low > 0 or interval.high < 0) == (tests.p[k] < 0.05)

@@ -171,6 +171,7 @@ class _TestedRow:
 
     row: Difference
     steps: float
+    freedom: float
     replicates: Callable[[], F64]  # (B,), computed again when asked for: there may be many rows
 
 
@@ -216,6 +217,10 @@ class _ComparisonWork:
             workers=self.jobs,
         )
         of_model = dict(zip(models, replicates))
+        without = paired.left_out(
+            self.metrics, list(evidence.values()), self.units, rows=self.n_rows, workers=self.jobs
+        )
+        left_out = dict(zip(models, without or []))
         for a, b in self.pairs:
             trades: list[F64 | None] = [None] * len(self.metrics)
             if self.test == paired.PERMUTATION:
@@ -234,7 +239,8 @@ class _ComparisonWork:
             tests: list[_TestedRow] = []
             for k, metric in enumerate(self.metrics):
                 sides = (of_model[a][k], of_model[b][k])
-                tests += self._tests_of(metric, (a, b), sides, trades[k])
+                beside = flat(left_out[a][k] - left_out[b][k]) if left_out else None
+                tests += self._tests_of(metric, (a, b), sides, trades[k], beside)
             yield tests
 
     def _tests_of(
@@ -243,10 +249,12 @@ class _ComparisonWork:
         pair: tuple[str, str],
         sides: tuple[F64, F64],
         trades: F64 | None,
+        left_out: F64 | None,
     ) -> Iterator[_TestedRow]:
         """Yield the rows of one metric and pair: pooled, then the classes.
 
-        ``sides`` are the replicates (B, rows, names) of both models.
+        ``sides`` are the replicates (B, rows, names) of both models, ``left_out`` the differences
+        without one unit each.
         """
         facts, tables = metric.facts, [self._evidence(model)[metric.recipe.key] for model in pair]
         ones = np.ones((1, tables[0].n_images), np.int64)
@@ -257,7 +265,10 @@ class _ComparisonWork:
         replicates = flat(sides[0] - sides[1])
         level = self.evaluation.protocol.level
         span = facts.bounds[1] - facts.bounds[0]
-        tests = paired.judge(d, replicates, trades, self.units, level, span=span)
+        seed = self.evaluation.protocol.seed
+        tests = paired.judge(
+            d, replicates, trades, self.units, level, span=span, seed=seed, left_out=left_out
+        )
         for at, (r, k) in enumerate(np.ndindex(a.shape)):
             if r and not facts.per_class:
                 continue
@@ -295,7 +306,8 @@ class _ComparisonWork:
                 trades_undefined=int(tests.trades_undefined[at]),
                 sentence="",
             )
-            yield _TestedRow(row, float(tests.steps[at]), partial(_paired, *sides, r, k))
+            of_row = partial(_paired, *sides, r, k)
+            yield _TestedRow(row, float(tests.steps[at]), float(tests.freedom[at]), of_row)
 
     def _margin_verdict(self, name: str, interval: Interval, higher: bool) -> str | None:
         """Return what an interval says about the margin of a metric, if it has one."""
@@ -454,7 +466,10 @@ def _adjusted(
         values, family = adjusted(p, correction)
         return values.tolist(), family
     steps = np.array([test.steps for test in tests])
-    values = paired.step_down(p, steps, lambda k: tests[k].replicates(), units.freedom)
+    freedom = np.array([test.freedom for test in tests])
+    values = paired.step_down(
+        p, steps, lambda k: tests[k].replicates(), units.freedom, effective=freedom
+    )
     return values.tolist(), int((~np.isnan(p)).sum())
 
 

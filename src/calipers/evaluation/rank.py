@@ -29,7 +29,7 @@ from calipers.evaluation.result import Evaluation
 from calipers.metrics.base import Evidence, Metric
 from calipers.results.comparison import Ranking
 from calipers.statistics import ranks
-from calipers.statistics.comparison import Evidences, alone, bootstrapped
+from calipers.statistics.comparison import Evidences, SharedDraws, alone, bootstrapped, left_out
 from calipers.statistics.estimates import Progress, block_counter
 from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.weights import BLOCK, Units, bootstrap
@@ -179,8 +179,18 @@ class _Field:
             theta, replicates = self._filled(theta), self._filled(replicates)
         higher = self.rule.higher_is_better
         number, freedom = self.units.number, self.units.freedom
+        without = None
+        if self.replicates:
+            without = left_out(
+                [self.metric], by_key, self.units, rows=self.row + 1, workers=self.jobs
+            )
+        if without is not None:
+            values = np.stack([of_model[0][:, self.row, 0] for of_model in without], axis=1)
+            draws = SharedDraws(self.units, seed, self._filled(values) if self.fill else values)
+        else:
+            draws = SharedDraws(self.units, seed)
         standing = ranks.standing_of_values(
-            theta, replicates, number, higher_is_better=higher, freedom=freedom
+            theta, replicates, number, higher_is_better=higher, freedom=freedom, draws=draws
         )
         return standing, _Account(filled=int(undefined.sum()))
 

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from calipers.arrays import F64
 from calipers.results.comparison import Place, Superiority, TauSummary
-from calipers.statistics.comparison import adjusted, signed_rank_p, superiority_p
+from calipers.statistics.comparison import SharedDraws, adjusted, signed_rank_p, superiority_p
 from calipers.statistics.intervals import FEWEST_UNITS, MOST_UNDEFINED
 
 NAN = float("nan")
@@ -106,11 +106,18 @@ def kendall_tau_b(one: F64, others: F64) -> F64:
 
 
 def standing_of_values(
-    theta: F64, replicates: F64, n_units: int, *, higher_is_better: bool, freedom: int | None = None
+    theta: F64,
+    replicates: F64,
+    n_units: int,
+    *,
+    higher_is_better: bool,
+    freedom: int | None = None,
+    draws: SharedDraws | None = None,
 ) -> RankedScores:
     """Return the scores of a data-set metric: values (M,), replicates (B, M), and tests.
 
-    ``freedom`` is ``n_units - 1`` if left out; every stratum takes one.
+    ``freedom`` is ``n_units - 1`` if left out; every stratum takes one. With ``draws`` the tests
+    are those of a comparison.
     """
     m, sign = len(theta), 1.0 if higher_is_better else -1.0
     df = n_units - 1 if freedom is None else freedom
@@ -122,7 +129,13 @@ def standing_of_values(
                 sign * (theta[i] - theta),
                 sign * (replicates[:, i, None] - replicates),
             )
-            p[i] = superiority_p(d, d_replicates, n_units, df)
+            if draws is None:
+                p[i] = superiority_p(d, d_replicates, n_units, df)
+                continue
+            left_out = draws.left_out
+            if left_out is not None:
+                left_out = sign * (left_out[:, i, None] - left_out)
+            p[i] = draws.superiority_p(d, d_replicates, left_out)
     np.fill_diagonal(p, np.nan)
     return RankedScores(theta, replicates, p, BOOTSTRAP, higher_is_better)
 

@@ -97,10 +97,11 @@ def _tables(
     for cell in cells:
         mark = "" if cell.inside else " ⚠"
         least = "" if math.isnan(cell.least) else f"{cell.least:.2f}"
+        width = "" if math.isnan(cell.width) else f"{cell.width:.2f}"
         yield (
             f"| {cell.family} | {cell.metric} | {cell.design} | {cell.n_units} | "
             f"{cell.truth:.3f} | {cell.stated:.2f} | {_share(cell.coverage)}{mark} | "
-            f"{_share(cell.mc_error)} | {cell.width:.2f} | {least} |"
+            f"{_share(cell.mc_error)} | {width} | {least} |"
         )
 
 

@@ -33,6 +33,7 @@ SIZE = COLUMNS * PITCH
 # How far the box of a mistake in place is moved: an IoU of 0.33 with its reference.
 SHIFT = SIDE / 2
 MODELS = ("a", "b")
+MODEL_LETTERS = "abcdefghijkl"
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class CohortDesign:
     mislabelled: float = 0.0  # share of hits with the wrong class
     doubled: float = 0.0  # share of hits with a second prediction
     gain: float = 0.0  # how much more the second model finds, as a share of what the first misses
+    models: int = 2  # those from the third on are as good as the first
     generator: Literal["counts", "latent"] = "counts"
     unit: str = "patient"
     # chance of an image to have one error more, of this kind, above all others in the ranking
@@ -62,6 +64,11 @@ class CohortDesign:
     def n_images(self) -> int:
         """Images of a data set."""
         return self.units * self.images
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """Names of the models: a, b, ..."""
+        return tuple(MODEL_LETTERS[: self.models])
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,7 @@ class Detections:
 
 
 def cohort_of(design: CohortDesign, number: int, seed: int) -> Cohort:
-    """Return ``number`` data sets of a design, one after the other, with two models."""
+    """Return ``number`` data sets of a design, one after the other, with all its models."""
     rng = np.random.Generator(np.random.Philox(key=[seed, design.units]))
     n_units = number * design.units
     n_images = n_units * design.images
@@ -85,9 +92,10 @@ def cohort_of(design: CohortDesign, number: int, seed: int) -> Cohort:
     # Objects of an image lie side by side, false alarms below them.
     slot = _places(image, n_images)
     ease = _ease(design, unit, rng)
-    hits = [_hits(design, unit, image, ease, rng, gain) for gain in (0.0, design.gain)]
+    gains = [0.0, design.gain, *[0.0] * (design.models - 2)]
+    hits = [_hits(design, unit, image, ease, rng, gain) for gain in gains]
     models = {}
-    for name, hit in zip(MODELS, _coupled(hits)):
+    for name, hit in zip(design.model_names, _coupled(hits)):
         parts = [
             _found(design, (image, label, slot), np.flatnonzero(hit), ease, rng),
             _alarms(design, unit, ease, rng),
@@ -147,9 +155,12 @@ def _hits(
 
 def _coupled(hits: list[tuple[F64, F64]]) -> list[Flags]:
     """Return what each model finds; they share half of their luck, as models of one kind do."""
-    (first, draw), (second, other) = hits
+    first, draw = hits[0]
     same = np.arange(len(draw)) % 2 == 0
-    return [draw < first, np.where(same, draw, other) < second]
+    flags = [draw < first]
+    for chance, other in hits[1:]:
+        flags.append(np.where(same, draw, other) < chance)
+    return flags
 
 
 def _found(

@@ -18,7 +18,7 @@ from calipers.validation.cells import CoverageCell, Effort
 from calipers.validation.designs import CohortDesign
 from calipers.validation.least_widths import cells_with_least_widths
 from calipers.validation.maps import MapDesign, map_cells
-from calipers.validation.objects import Quantity, difference_cells, object_cells
+from calipers.validation.objects import Quantity, difference_cells, equal_model_cells, object_cells
 
 CellMaker = Callable[[Effort], Iterable[CoverageCell]]
 
@@ -173,6 +173,14 @@ PAIRS = (
         unit="image",
     ),
 )
+EQUAL = (
+    replace(PAIRS[0], name="40 patients x 3, all equal", models=10),
+    replace(PAIRS[2], name="80 images, all equal", sensitivity=0.8, gain=0.0, models=10),
+    replace(
+        _many("30 patients x 2, two classes, all equal", 30, 2, (0.7, 0.4)), loose=0.05, models=10
+    ),
+)
+OF_EQUAL = ("AP@0.5", "sensitivity", "F1")
 DIFFERENCES = ("AP@0.5", "sensitivity", "FROC", "PPV", "F1", "FP/image")
 MAPS = (
     MapDesign("40 patients x 3", 40, 3, 0.5, 1.5),
@@ -201,6 +209,7 @@ EXPERIMENTS: tuple[CoverageExperiment, ...] = (
     *_all_of(TWO, TWO_CLASSES),
     *_all_of(MANY, CLASS_MEANS),
     *(CoverageExperiment(d.name, partial(difference_cells, d, DIFFERENCES)) for d in PAIRS),
+    *(CoverageExperiment(d.name, partial(equal_model_cells, d, OF_EQUAL)) for d in EQUAL),
     *(CoverageExperiment(d.name, partial(map_cells, d)) for d in MAPS),
 )
 # Experiments of other packages, "module:object", an iterable of `CoverageExperiment` each.

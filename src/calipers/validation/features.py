@@ -33,7 +33,7 @@ from calipers.statistics.weights import Units
 from calipers.validation.cells import CoverageCell, Effort, Tally
 from calipers.validation.experiments import CoverageExperiment
 
-QUANTITIES = ("AUROC", "AUPR", "AURC", "FPR95", "sensitivity", "specificity", "precision")
+QUANTITIES = ("AUROC", "AUPR", "AURC", "E-AURC", "FPR95", "sensitivity", "specificity", "precision")
 # FPR95 has an interval only from 100 wanted images on.
 MANY_WANTED = 120
 MANY_MODELS = 150  # trainings that make the truth of other trainings

@@ -8,19 +8,21 @@ data set so large that it hardly varies.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from calipers.arrays import F64
+from calipers.arrays import F64, I64
 from calipers.evaluation.protocol import Protocol
 from calipers.metrics.base import Metric
-from calipers.statistics.comparison import Evidences, bootstrapped, judge
+from calipers.statistics.comparison import Evidences, bootstrapped, judge, left_out, step_down
 from calipers.statistics.estimates import Certainty, estimates
 from calipers.statistics.weights import Units
-from calipers.validation.cells import CoverageCell, Effort, Tally
+from calipers.validation.cells import NOMINAL, CoverageCell, Effort, Tally
 from calipers.validation.designs import MODELS, CohortDesign, cohort_of
 
 PROTOCOL = """
@@ -85,6 +87,7 @@ name = "dAP/fn"
 kind = "error-types"
 """
 TOGETHER = 50  # data sets that are simulated at once
+FEWER_MODELS = 5  # of a design with more
 
 
 @dataclass(frozen=True)
@@ -200,8 +203,8 @@ def difference_cells(
             for tally, value in zip(tallies, differences.tolist()):
                 tally.add_value(value)
             continue
-        replicates = _replicates(simulation, models, quantities, units, (effort, number))
-        tests = judge(differences, replicates, None, units, 0.95)
+        replicates, without = _replicates(simulation, models, quantities, units, (effort, number))
+        tests = judge(differences, replicates, None, units, 0.95, seed=number, left_out=without)
         for tally, value, interval in zip(tallies, differences.tolist(), tests.intervals):
             tally.add(value, interval.low, interval.high)
     cells = []
@@ -210,21 +213,96 @@ def difference_cells(
     return cells
 
 
+def _tables(simulation: Simulation, models: Sequence[Sequence[Any]]) -> list[Evidences]:
+    """Return the evidence of every model, by recipe."""
+    tables: list[Evidences] = []
+    for evidence in models:
+        tables.append({m.recipe.key: e for m, e in zip(simulation.metrics, evidence)})
+    return tables
+
+
 def _replicates(
     simulation: Simulation,
     models: Sequence[Sequence[Any]],
     quantities: Sequence[Quantity],
     units: Units,
     draw: tuple[Effort, int],
-) -> F64:
-    """Return (B, quantities): replicates of the differences."""
+) -> tuple[F64, F64 | None]:
+    """Return (B, quantities): replicates of the differences; and those without one unit each."""
     effort, seed = draw
-    tables: list[Evidences] = []
-    for evidence in models:
-        tables.append({m.recipe.key: e for m, e in zip(simulation.metrics, evidence)})
+    tables = _tables(simulation, models)
     values = bootstrapped(simulation.metrics, tables, units, effort.replicates, seed)
-    columns = []
-    for quantity in quantities:
-        m, k = simulation.place[quantity.metric]
-        columns.append(values[0][m][:, 0, k] - values[1][m][:, 0, k])
-    return np.stack(columns, axis=1)
+    without = left_out(simulation.metrics, tables, units)
+
+    def differences(sides: list[list[F64]]) -> F64:
+        columns = []
+        for quantity in quantities:
+            m, k = simulation.place[quantity.metric]
+            columns.append(sides[0][m][:, 0, k] - sides[1][m][:, 0, k])
+        return np.stack(columns, axis=1)
+
+    return differences(values), None if without is None else differences(without)
+
+
+def equal_model_cells(
+    design: CohortDesign, names: Sequence[str], effort: Effort
+) -> list[CoverageCell]:
+    """Return the cells of all pairs of equal models: how often none is called better.
+
+    The coverage is that share of the data sets, for the first five of the models and for all.
+    """
+    quantities = [Quantity("equal models", name) for name in names]
+    simulation = Simulation(design, names, effort.seed)
+    code = np.repeat(np.arange(design.units), design.images)
+    units = Units.of(design.unit, code, design.n_images)
+    sizes = (FEWER_MODELS, design.models)
+    silent = np.zeros((len(names), len(sizes)))
+    for seed, models in enumerate(simulation.data_sets(effort.simulations, design.model_names)):
+        tables = _tables(simulation, models)
+        values = np.array([simulation.values(evidence, quantities) for evidence in models])
+        resampled = bootstrapped(simulation.metrics, tables, units, effort.replicates, seed)
+        without = left_out(simulation.metrics, tables, units)
+        for (q, name), (s, size) in product(enumerate(names), enumerate(sizes)):
+            place = simulation.place[name]
+            i, j = np.triu_indices(size, k=1)
+            d = values[i, q] - values[j, q]
+            beside = None if without is None else _of_pairs(without, place, (i, j))
+            p = _adjusted(d, _of_pairs(resampled, place, (i, j)), units, seed, beside)
+            silent[q, s] += not bool((p < 1.0 - NOMINAL).any())
+    cells = []
+    for (q, name), (s, size) in product(enumerate(names), enumerate(sizes)):
+        cells.append(
+            CoverageCell(
+                family="equal models",
+                metric=f"{name}, {size} models",
+                design=design.name,
+                unit=units.name,
+                n_units=units.number,
+                truth=0.0,
+                simulations=effort.simulations,
+                stated=1.0,
+                coverage=float(silent[q, s]) / effort.simulations,
+                width=math.nan,
+                without=0.0,
+            )
+        )
+    return cells
+
+
+def _of_pairs(values: list[list[F64]], place: tuple[int, int], pairs: tuple[I64, I64]) -> F64:
+    """Return (R, pairs): differences of a number, of values per model and metric."""
+    m, k = place
+    of_models = np.stack([of_model[m][:, 0, k] for of_model in values], axis=1)
+    return np.asarray(of_models[:, pairs[0]] - of_models[:, pairs[1]])
+
+
+def _adjusted(d: F64, replicates: F64, units: Units, seed: int, beside: F64 | None) -> F64:
+    """Return p values of all pairs as a comparison adjusts them."""
+    tests = judge(d, replicates, None, units, NOMINAL, seed=seed, left_out=beside)
+    return step_down(
+        tests.p,
+        tests.steps,
+        lambda k: replicates[:, k],
+        units.freedom,
+        effective=tests.freedom,
+    )

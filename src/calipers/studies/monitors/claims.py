@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from calipers.monitors.labels import OMS, OOD
-from calipers.show.words import percent_text
+from calipers.show.words import interval_text, percent_text, two_decimals
 from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict
 from calipers.studies.monitors.experiments import (
     EXACT,
@@ -30,8 +30,10 @@ from calipers.studies.monitors.experiments import (
     LabelAreas,
     LabelWinner,
     MonitorsRun,
+    RankAgreement,
     Trial,
     auroc,
+    bounded_text,
     estimate_text,
     rank_agreement,
 )
@@ -261,7 +263,7 @@ def _(trial: Trial) -> Finding:
     flags = [usual.high < GOOD, low > 0.0]
     return flags, (
         f"{trial.title}: unsafe are {estimate_text(usual)} of the ID images and "
-        f"{1.0 - safe.value:.3f} [{1.0 - safe.high:.3f}, {1.0 - safe.low:.3f}] of the OOD images, "
+        f"{bounded_text(1.0 - safe.value, 1.0 - safe.high, 1.0 - safe.low)} of the OOD images, "
         f"a difference of {low:.3f} to {high:.3f}."
     )
 
@@ -390,8 +392,7 @@ def _ranking_finding(trial: Trial) -> Finding:
         f"{estimate_text(get('AUROC', by_ood, OMS))}; the best by OMS is {by_oms} "
         f"({estimate_text(get('AUROC', by_oms, OMS))}). The winner differs in "
         f"{percent_text(rank_agreement.winner_differs)} of {rank_agreement.replicates} replicates; "
-        f"tau-b of the two orders {rank_agreement.kendall:.2f} [{rank_agreement.low:.2f}, "
-        f"{rank_agreement.high:.2f}]."
+        f"tau-b of the two orders {_kendall_text(rank_agreement)}."
     )
 
 
@@ -414,7 +415,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
             f"both). Best for pictures is {picture.winner} ({_area_text(picture)}), best for "
             f"objects {by_object.winner} ({_area_text(by_object)}); the best differs in "
             f"{percent_text(agreement.winner_differs)} of the replicates, tau-b of the orders is "
-            f"{agreement.kendall:.2f} [{agreement.low:.2f}, {agreement.high:.2f}]."
+            f"{_kendall_text(agreement)}."
         )
     return ClaimJudgement(joint_verdict(flags), "\n".join(sentences))
 
@@ -424,7 +425,12 @@ def _areas_of(run: MonitorsRun, trial: Trial) -> LabelAreas:
 
 
 def _area_text(winner: LabelWinner) -> str:
-    return f"AUROC {winner.value:.3f} [{winner.low:.3f}, {winner.high:.3f}]"
+    return f"AUROC {bounded_text(winner.value, winner.low, winner.high)}"
+
+
+def _kendall_text(agreement: RankAgreement) -> str:
+    interval = interval_text(agreement.low, agreement.high, two_decimals)
+    return f"{two_decimals(agreement.kendall)} {interval}".rstrip()
 
 
 @CLAIMS.judge("prevalence-depends-on-tau")
@@ -482,7 +488,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
             f"{proxy.trial.capitalize()}: with shifts of strength "
             f"{', '.join(map(str, proxy.strengths))} the ideal OOD monitor has an AUROC of {areas} "
             f"for unsafe images (of the shifted ones {shares} are unsafe); from the weakest to the "
-            f"strongest it gains {value:.3f} [{low:.3f}, {high:.3f}]."
+            f"strongest it gains {bounded_text(value, low, high)}."
         )
     return ClaimJudgement(joint_verdict(flags), "\n".join(sentences))
 

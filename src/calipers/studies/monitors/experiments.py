@@ -40,6 +40,7 @@ from calipers.monitors.labels import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation, headline
 from calipers.monitors.scope import Scope, mean_f1, scope_scores
 from calipers.results.estimate import Estimate
+from calipers.show.words import interval_text
 from calipers.statistics.ranks import kendall_tau_b
 from calipers.statistics.spread import quantiles
 from calipers.statistics.weights import Units, bootstrap, units_of
@@ -745,10 +746,13 @@ class MonitorsRun:
         return tuple(trial for trial in self.trials if trial.is_mixed)
 
 
-def estimate_text(estimate: Estimate) -> str:
+def bounded_text(value: float, low: float, high: float) -> str:
     """Return "0.633 [0.570, 0.691]", or the value alone if there is no interval."""
+    return f"{value:.3f} {interval_text(low, high)}".rstrip()
+
+
+def estimate_text(estimate: Estimate) -> str:
+    """Return an estimate with its interval, or that it is undefined."""
     if math.isnan(estimate.value):
         return "undefined"
-    if math.isnan(estimate.low):
-        return f"{estimate.value:.3f}"
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+    return bounded_text(estimate.value, estimate.low, estimate.high)

@@ -16,7 +16,7 @@ from scipy.stats import spearmanr
 
 from calipers.arrays import F64
 from calipers.regression.model import Coefficient
-from calipers.show.words import percent_text
+from calipers.show.words import interval_text, percent_text, signed_text
 from calipers.studies.claim_rules import ClaimRules
 from calipers.studies.framework import Basis, ClaimJudgement, Claims, joint_verdict
 from calipers.studies.open_choices import Outcomes, Scan, ScanShare, scan_configurations
@@ -171,7 +171,8 @@ def effect_of(run: PolypRun, name: str) -> Coefficient | None:
 
 def effect_text(name: str, one: Coefficient) -> str:
     """Return an effect with its interval, and that of the paper."""
-    words = f"{name} {one.value:+.3f} [{one.low:+.3f}, {one.high:+.3f}]"
+    interval = interval_text(one.low, one.high, signed_text)
+    words = f"{name} {signed_text(one.value)} {interval}".rstrip()
     return f"{words}, paper {printed.EFFECTS[name]:+.2f}"
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calipers.arrays import F64, Flags
-from calipers.show.words import percent_text
+from calipers.show.words import interval_in_words, percent_text
 from calipers.stability.evidence import bag_means, pair_scores
 from calipers.stability.result import StabilityResult
 from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict, number_text
@@ -349,11 +349,10 @@ def _(run: StabilityRun) -> ClaimJudgement:
     good, wrong = (run.families[name] for name in PAIR)
     gap = abs(good["APJ"].value - wrong["APJ"].value)
     dice = [one.localized.mean("DICE") for one in (good, wrong)]
-    low, high = wrong["APJ"].low, wrong["APJ"].high
     return ClaimJudgement(
         bool(gap < 0.05 and dice[0] - dice[1] > 0.5),
         f"Two families, {good['APJ'].n_images} bags each: APJ {good['APJ'].value:.2f} and "
-        f"{wrong['APJ'].value:.2f} (95 % interval {low:.2f} to {high:.2f}), DICE {dice[0]:.2f} "
+        f"{wrong['APJ'].value:.2f} ({interval_in_words(wrong['APJ'])}), DICE {dice[0]:.2f} "
         f"and {dice[1]:.3f}. Bag AUC is {good.localized.mean('AUC'):.2f} for both.",
         basis="made",
     )
