@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -322,3 +325,16 @@ def test_blocks_find_what_the_whole_would(files, monkeypatch):
     assert set(whole.intake.quarantine) == set(parts.intake.quarantine)
     assert np.array_equal(whole.models["many"].boxes, parts.models["many"].boxes)
     assert np.array_equal(whole.models["many"].extent, parts.models["many"].extent)
+
+
+def test_files_that_are_read_at_once_are_closed(tmp_path, monkeypatch):
+    """A handle that is left to the garbage collector is a warning under ``python -W error``."""
+    path = tmp_path / "refs.csv"
+    path.write_text("image,class,x0,y0,x1,y1\na,n,1,2,3,4\n")
+    left_open = []
+    monkeypatch.setattr(sys, "unraisablehook", left_open.append)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        assert len(read(path).references) == 1
+        gc.collect()
+    assert left_open == []

@@ -371,13 +371,9 @@ def _entries(
         yield ChangedValue(place, "number of entries", len(stored), len(now))
         return
     for k, (then, again) in enumerate(zip(stored, now)):
+        name = names[k] if k < len(names) else ""
         for key in dict.fromkeys((*again, *then)):
-            yield ChangedValue(
-                f"{place}/{k}/{key}",
-                names[k] if k < len(names) else "",
-                then.get(key),
-                again.get(key),
-            )
+            yield ChangedValue(f"{place}/{k}/{key}", name, then.get(key), again.get(key))
 
 
 def _bits(value: Any) -> str:

@@ -343,12 +343,13 @@ def open_source(path: Path | str, progress: Progress | None = None) -> InputFile
     try:
         with open_regular(path, follow=True) as file:
             size = os.fstat(file.fileno()).st_size
-            data: Buffer = FileBytes(file, str(path))
             # The hash is that of the bytes on disk, before any decoding.
             if size <= COPIED:
                 content = file.read(COPIED + 1)
-                data, n_bytes, sha256 = content, len(content), hashlib.sha256(content).hexdigest()
+                data: Buffer = content
+                n_bytes, sha256 = len(content), hashlib.sha256(content).hexdigest()
             else:
+                data = FileBytes(file, str(path))
                 opened = InputFile(str(path), data, size, "", progress=progress)
                 sha256, n_bytes = _hash_of(file, partial(opened.advance, step="hashing"))
     except OSError as error:

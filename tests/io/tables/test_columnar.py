@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -84,6 +86,23 @@ def test_infinite_numbers_are_refused(tmp_path):
     with pytest.raises(InputError) as refused:
         read(put(tmp_path, {**COLUMNS, "y1": [40.0, np.inf, 5.0, None]}))
     assert refused.value.rule == "non-finite"
+
+
+@pytest.mark.parametrize("column", ["image", "class", "patient"])
+def test_nul_is_refused_as_in_text(tmp_path, column):
+    """NumPy drops it at the end of a text: the patients p and p with NUL were one."""
+    columns = {**COLUMNS, "patient": ["p", "p", "q", "q"]}
+    columns[column] = [f"{columns[column][0]}\0", *columns[column][1:]]
+    with pytest.raises(InputError) as refused:
+        read(put(tmp_path, columns))
+    assert (refused.value.rule, refused.value.field) == ("encoding", column)
+
+
+def test_decimals_are_the_numbers_that_their_digits_say(tmp_path):
+    """Arrow makes 9.200000000000001 of 9.20."""
+    cells = [Decimal("9.20"), Decimal("9.10"), Decimal("300.70"), None]
+    cohort = read(put(tmp_path, {**COLUMNS, "area": pa.array(cells, pa.decimal128(9, 2))}))
+    assert cohort.references.area[:3].tolist() == [9.2, 9.1, 300.7]
 
 
 def test_nested_and_repeated_columns_are_refused(tmp_path):

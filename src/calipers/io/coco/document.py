@@ -138,8 +138,10 @@ class OwnImages:
         for record in records:
             name = record.get("file_name")
             names.append(name if isinstance(name, str) else None)
-        sizes = [[_length(record.get(side)) for side in OWN_SIDES] for record in records]
-        return cls(input_file.file, keys, names, np.array(sizes, np.float64).reshape(-1, 2))
+        sides = []
+        for side in OWN_SIDES:
+            sides.append(np.array([_length(record.get(side)) for record in records], np.float64))
+        return cls(input_file.file, keys, names, np.stack(sides, axis=1))
 
     def join(self, index: ReferenceIndex) -> tuple[Mapping[Key, int], list[str]]:
         """Return the images of the references by the ids of the predictions, and notes.

@@ -426,7 +426,7 @@ def page_in_place(folder: Path, run: Mapping[str, Any], calipers: str) -> Iterat
                 rule="folder-changed",
                 file=str(folder / RUN),
                 value="another run replaced it",
-                hint="write the page again, of the evaluation of now",
+                hint="write the page again: it will show the current evaluation",
             )
         yield
         log_page(folder, calipers)

@@ -13,6 +13,7 @@ declare terabytes.
 from __future__ import annotations
 
 import io
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -171,7 +172,7 @@ def read_columnar(input_file: InputFile) -> FileTable:
             input_file.advance(k, table.num_columns, step="converting")
             # pandas writes its row labels as a column of this name.
             if not name.startswith("__index"):
-                columns[name] = _cells(table.column(name))
+                columns[name] = _cells(table.column(name), name, input_file.file)
     return FileTable(
         input_file.file,
         "parquet",
@@ -316,7 +317,7 @@ def _check_schema(schema: Any, file: str) -> None:
             )
 
 
-def _cells(column: Any) -> Cells:
+def _cells(column: Any, name: str, file: str) -> Cells:
     """Return texts as a list (null is an empty cell), numbers as an array (null is NaN)."""
     import pyarrow as pa
     import pyarrow.types as kinds
@@ -326,7 +327,9 @@ def _cells(column: Any) -> Cells:
     if kinds.is_boolean(column.type):
         column = column.cast(pa.int8())
     if kinds.is_decimal(column.type):
-        column = column.cast(pa.float64())
+        # Arrow divides, which may miss the nearest number in the last digit: 9.20 is 9.2.
+        values = [math.nan if value is None else float(value) for value in column.to_pylist()]
+        return np.array(values, np.float64)
     if kinds.is_integer(column.type) and not column.null_count:
         return np.asarray(column.to_numpy())
     if kinds.is_floating(column.type):
@@ -335,4 +338,7 @@ def _cells(column: Any) -> Cells:
     cells = []
     for value in column.to_pylist():
         cells.append("" if value is None else str(value))
+    if "\0" in "".join(cells):
+        # NumPy drops NUL at the end of a text: two patients would become one.
+        raise InputError("text without NUL", rule="encoding", file=file, field=name)
     return cells
