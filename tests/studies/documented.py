@@ -106,7 +106,7 @@ PASSAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "anomaly": {
         "What the paper leaves open is scanned": ("ap-auroc-fall-in-a", "soft-iou-rises-in-a"),
         "- **Pooled AP follows the large spheres": ("pooled-order-follows-large",),
-        "- **Raters who see slices": ("people-saw-only-slices-with-objects",),
+        "- **Raters who see only slices": ("people-saw-only-slices-with-objects",),
         "- **The threshold decides:**": ("threshold-decides",),
         "- **Half of the volumes are normal": ("table-4",),
         "- **The printed formula of the soft IoU**": ("printed-formula",),

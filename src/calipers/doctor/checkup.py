@@ -36,7 +36,7 @@ from calipers.doctor.symptoms import (
     UNMET,
     ModelCheck,
 )
-from calipers.doctor.trial import Case, RawPredictions
+from calipers.doctor.trial import UNKNOWN_RULES, Case, RawPredictions, sample_of
 from calipers.errors import CalipersError, InputError, InputProblems
 from calipers.io.assemble import Assembled, apply_rules, assemble
 from calipers.io.read import (
@@ -51,8 +51,6 @@ from calipers.io.read import (
 from calipers.io.reader import ImageList, ObjectPart, Options, ReferenceIndex, reader_of
 from calipers.io.source import InputFile, InputFolder, Progress, model_name
 
-# Fields of findings on names that the references lack, by the column that they leave at -1.
-UNKNOWN = {"image": "image", "image_id": "image", "class": "label", "category_id": "label"}
 USUAL_READERS = "majority"  # the rule for several readers that a command proposes
 EXAMINED = 1 << 24  # bytes of a table without references, about 300,000 rows: a few seconds
 UNKNOWN_IMAGE = "unknown-image"
@@ -63,7 +61,6 @@ RESULTS = (".json", ".csv", ".tsv", ".parquet")  # files in which tools write pr
 MOST_RESULTS = 20  # of a folder that are tried
 PIXELS = "cxcywh"  # boxes as in YOLO, in pixels
 MOST_FRACTIONS = 0.5  # share of boxes beyond which they are pixels; a small one lies within 0..1
-UNKNOWN_RULES = ("unknown-image", "unknown-category", "id-type")
 
 
 @dataclass(frozen=True)
@@ -710,25 +707,6 @@ class _Reread:
         # The columns are given away and overwritten; the checks still need them.
         everything = np.arange(len(self.part.delivery))
         return replace(self.part, delivery=self.part.delivery.rows(everything))
-
-
-def sample_of(part: ObjectPart) -> RawPredictions:
-    """Return the predictions of a part before any rule, with the names that nobody knows."""
-    names: dict[str, dict[int, object]] = {"image": {}, "label": {}}
-    for finding in part.findings:
-        if finding.field in UNKNOWN and finding.rule in UNKNOWN_RULES:
-            column = names[UNKNOWN[finding.field]]
-            column.update(zip(finding.rows.tolist(), finding.values))
-    delivery = part.delivery
-    return RawPredictions(
-        delivery.image.astype(np.int64),
-        delivery.label.astype(np.int64),
-        delivery.boxes.copy(),
-        delivery.box_format,
-        delivery.score,
-        names["image"],
-        names["label"],
-    )
 
 
 def examine_case(

@@ -24,11 +24,14 @@ import numpy as np
 from calipers.arrays import F64, I64, Flags
 from calipers.data.cohort import Cohort
 from calipers.data.objects import LARGEST, Predictions, from_corners, row_all, to_corners
-from calipers.io.reader import Key
+from calipers.io.reader import Key, ObjectPart
 from calipers.io.source import Progress
 from calipers.kernels import ragged
 from calipers.kernels.boxes import all_pairs, overlapping
 
+# Fields of findings on names that the references lack, by the column that they leave at -1.
+UNKNOWN = {"image": "image", "image_id": "image", "class": "label", "category_id": "label"}
+UNKNOWN_RULES = ("unknown-image", "unknown-category", "id-type")
 HIT = 0.5  # IoU from which a reference counts as met
 CLEAR = 0.1  # difference of the IoU that counts as won or lost
 LEAST_SHARE = 0.3  # of the references that a fix must let predictions meet
@@ -98,6 +101,25 @@ class RawPredictions:
         per_box[self.image < 0] = np.nan
         with np.errstate(over="ignore", invalid="ignore"):
             return to_corners(self.boxes, self.box_format, per_box)[0]
+
+
+def sample_of(part: ObjectPart) -> RawPredictions:
+    """Return the predictions of a part before any rule, with the names that nobody knows."""
+    names: dict[str, dict[int, object]] = {"image": {}, "label": {}}
+    for finding in part.findings:
+        if finding.field in UNKNOWN and finding.rule in UNKNOWN_RULES:
+            column = names[UNKNOWN[finding.field]]
+            column.update(zip(finding.rows.tolist(), finding.values))
+    delivery = part.delivery
+    return RawPredictions(
+        delivery.image.astype(np.int64),
+        delivery.label.astype(np.int64),
+        delivery.boxes.copy(),
+        delivery.box_format,
+        delivery.score,
+        names["image"],
+        names["label"],
+    )
 
 
 @dataclass(frozen=True)

@@ -112,8 +112,8 @@ def prepare(
     if not model_formula.response:
         raise UsageError(f"the formula {formula!r} has no response: write it before the ~")
     names = check_groups(groups, model_formula.response)
-    known = column_names(source)
-    names = tuple(spelled(name, known) for name in names)
+    columns = column_names(source)
+    names = tuple(spelled(name, columns) for name in names)
     frame = Frame.of(source, [model_formula.response, *model_formula.columns, *names], levels)
     frame = frame.declared(model_formula.categories)
     frame, n_dropped = complete(frame, model_formula, names, missing)
