@@ -3,11 +3,10 @@
 
 `Evaluation.save` calls `save`, which writes JSON, the cohort with the fates of its objects, the
 page, and last the record of the run, which vouches for the other files. `open_evaluation` and
-``calipers verify`` read such a folder back (`open_folder`). Nobody has to believe a stored number:
-the cohort and the protocol are in the folder, so every row is computed again and must have
-identical bits. The original inputs are not needed. Where the rules of intervals have changed since,
-an interval that differs stands as it was stored, and is counted (`OpenedFolder.n_earlier`); values
-are compared all the same.
+``calipers verify`` read such a folder back (`open_folder`), without the original inputs: the cohort
+and the protocol are in the folder, so every row is computed again and must have identical bits.
+Where the rules of intervals have changed since, an interval that differs stands as it was stored,
+and is counted (`OpenedFolder.n_earlier`); values are compared all the same.
 
 `error_table` makes the table of mistakes, one row per wrong prediction and per reference that no
 prediction is near; `Evaluation.errors` calls it, and `save` writes it as ``errors.csv`` where the
