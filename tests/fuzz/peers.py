@@ -492,6 +492,7 @@ def groups(content: bytes, cohort: Any) -> None:
         wanted = [(rows[image]["patient"], rows[image]["age"]) for image in cohort.images.ids]
     except Exception:
         return
-    columns = cohort.images.groups
+    # A column of the user's own keeps the name that its header has.
+    columns = {name.lower(): column for name, column in cohort.images.groups.items()}
     pairs = zip(map(str, columns["patient"].tolist()), map(str, columns["age"].tolist()))
     assert list(pairs) == wanted
