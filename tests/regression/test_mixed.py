@@ -570,3 +570,8 @@ def test_simulation_recovers_the_truth() -> None:
         assert 0.89 <= covered <= 0.995, name
     spread = np.mean([np.append(fit.fit.relative, 1.0) * fit.fit.sigma2 for fit in fits], axis=0)
     np.testing.assert_allclose(np.sqrt(spread), [0.04, 0.08, 0.06, 0.12], rtol=0.12)
+
+
+def test_what_is_no_table_is_named():
+    with pytest.raises(cal.InputError, match="a pandas frame, an arrow table or a mapping"):
+        cal.mixed_model(7, "iou ~ size", ["patient"])

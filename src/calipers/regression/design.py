@@ -353,7 +353,15 @@ def column_names(source: Any) -> list[str]:
         return list(source.table.names)
     if isinstance(source, FileTable):
         return list(source.names)
-    return list(source.column_names if hasattr(source, "column_names") else source)
+    # By what it offers and not by its type: no library of tables is needed for that.
+    if isinstance(source, Mapping):
+        return list(source)
+    if hasattr(source, "column_names") and hasattr(source, "column"):  # arrow
+        return list(source.column_names)
+    if hasattr(source, "columns") and hasattr(source, "__getitem__"):  # pandas, polars
+        return list(source.columns)
+    expected = "a pandas frame, an arrow table or a mapping of columns"
+    raise InputError(expected, rule="type", file=MEMORY, value=type(source).__name__)
 
 
 def _columns(
@@ -366,16 +374,7 @@ def _columns(
     def take(name: str) -> Any:
         return source.column(name).to_pylist() if hasattr(source, "column_names") else source[name]
 
-    # By what it offers and not by its type: no library of tables is needed for that.
-    if isinstance(source, Mapping):
-        names = list(source)
-    elif hasattr(source, "column_names") and hasattr(source, "column"):  # arrow
-        names = list(source.column_names)
-    elif hasattr(source, "columns") and hasattr(source, "__getitem__"):  # pandas, polars
-        names = list(source.columns)
-    else:
-        expected = "a pandas frame, an arrow table or a mapping of columns"
-        raise InputError(expected, rule="type", file=MEMORY, value=type(source).__name__)
+    names = column_names(source)
     for name in required:
         _require(name, names, MEMORY)
     raw_columns = {name: take(name) for name in dict.fromkeys(required)}
