@@ -233,6 +233,14 @@ REFUSED = {
         ["{data}/pictures", "--labels", "{data}/labels.csv", "-o", "{data}/pictures/runs"],
         "output-in-input",
     ),
+    "an option of another model": (
+        ["digits", "--model", "detector", "--pooling", "max", "-o", "{out}"],
+        "--pooling is for --model mil, not for detector",
+    ),
+    "an option of two other models": (
+        ["digits", "--model", "detector", "--backbone", "small", "-o", "{out}"],
+        "--backbone is for --model mil, chexnet and anomaly, not for detector",
+    ),
     "nothing to resume": (["digits", "--resume", "-o", "{out}"], "a run to continue"),
     "weights": (["digits", "--canvases", "20", "--weights", "{data}/labels.csv", "-o", "{out}"],
                 "no published weights"),

@@ -170,6 +170,7 @@ def train(data: str, **options: Any) -> None:
     """
     _require_torch()
     from calipers.training.datasets.canvases import Canvases
+    from calipers.training.members import check_settings
     from calipers.training.train import run_tables
     from calipers.training.train import train as carry_out
     from calipers.training.training_plan import TrainingPlan
@@ -179,6 +180,7 @@ def train(data: str, **options: Any) -> None:
     plan = TrainingPlan.load(_plan_name(data, options))
     if options["model"] not in (None, plan.model):
         raise UsageError(f"the plan {plan.name!r} is for --model {plan.model}")
+    check_settings(model_of(plan), [name for name in OF_PLAN if options[name] is not None])
     plan = plan.changed(**{name: options[name] for name in OF_PLAN})
     if options["subsets"] is None:
         options["subsets"] = model_of(plan).usual_subsets

@@ -478,6 +478,7 @@ class AnomalyModel(LearningModel):
     many_classes = True
     needs_labels = False
     usual_subsets = 1
+    settings = ("backbone", "method", "dimensions")
     takes_weights = True
 
     def open(

@@ -200,6 +200,7 @@ class ChexnetModel(LearningModel):
     many_classes = True
     keeps_boxed = False
     augmentations = ("none", "jitter-blur")
+    settings = ("backbone",)
     takes_weights = True
 
     def check_split(self, images: TrainingImages, split: ImageSplit) -> None:

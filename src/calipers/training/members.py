@@ -8,12 +8,14 @@ with external data if there are any: four or six members.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from calipers.arrays import I64
 from calipers.errors import UsageError, did_you_mean
+from calipers.show.words import join
 from calipers.training.datasets.splits import (
     ImageSplit,
     folds,
@@ -22,7 +24,13 @@ from calipers.training.datasets.splits import (
     subset,
 )
 from calipers.training.datasets.training_images import EXTERNAL, TrainingImages
-from calipers.training.models import model_of
+from calipers.training.models import (
+    COMMON_SETTINGS,
+    MODULES,
+    LearningModel,
+    model_named,
+    model_of,
+)
 from calipers.training.training_plan import TrainingPlan
 
 ENSEMBLES = ("endocv2022",)
@@ -100,6 +108,16 @@ def _seed(seed: int, k: int) -> int:
     return int(random_of(seed, f"model-{k}").integers(1 << 31))
 
 
+def check_settings(model: LearningModel, names: Iterable[str]) -> None:
+    """Raise for settings of a plan, set by options, that a model does not read."""
+    for name in names:
+        if name in COMMON_SETTINGS or name in model.settings:
+            continue
+        option = "--" + name.replace("_", "-")
+        models = [other for other in MODULES if name in model_named(other).settings]
+        raise UsageError(f"{option} is for --model {join(models)}, not for {model.name}")
+
+
 def check_options(
     plan: TrainingPlan, ensemble: str | None, external: str | None, weights: str | None
 ) -> None:
@@ -110,8 +128,8 @@ def check_options(
     if plan.augment not in model.augmentations:
         words = ", ".join(model.augmentations)
         raise UsageError(f"augment = {plan.augment!r} is not for --model {model.name}: {words}")
-    if plan.stages > 1 and not model.takes_stages:
-        raise UsageError(f"--stages {plan.stages} is for --model mil, not for {model.name}")
+    if plan.stages > 1:
+        check_settings(model, ["stages"])
     if not model.takes_ensemble and (ensemble or external):
         raise UsageError("--ensemble and --external are for --model detector")
     if not model.takes_weights and weights is not None:

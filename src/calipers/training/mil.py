@@ -213,8 +213,8 @@ class MilModel(LearningModel):
     output = "maps"
     usual_plans = ("canvases", "pictures")
     small_plan = "pictures"
+    settings = ("backbone", "pooling", "grid", "boxed_share", "stages")
     takes_weights = True
-    takes_stages = True
 
     def check_split(self, images: TrainingImages, split: ImageSplit) -> None:
         """Raise unless there are positive and negative images to learn from."""

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 MODULES = {"mil": "mil", "chexnet": "chexnet", "detector": "detector", "anomaly": "anomaly"}
 REFERENCES_FILE = "references.json"  # what is known about predicted images, for `evaluate`
 PREDICTIONS_SCHEMA = "calipers.predictions/1"
+COMMON_SETTINGS = ("side", "epochs", "batch", "rate")
 AVERAGE = "average"  # the model that is the mean of the weights of the others
 
 
@@ -102,10 +103,11 @@ class LearningModel(ABC):
     # Whether all boxed training images are in every subset.
     keeps_boxed: ClassVar[bool] = True
     augmentations: ClassVar[tuple[str, ...]] = ("none",)
-    # Whether --weights, --stages, and --ensemble and --external, mean something to it.
+    # Keys of a plan that only some models read, and this one does. All read `COMMON_SETTINGS`.
+    settings: ClassVar[tuple[str, ...]] = ()
+    # Whether --weights, and --ensemble and --external, mean something to it.
     takes_weights: ClassVar[bool] = False
     needs_labels: ClassVar[bool] = True  # whether somebody has to say what images show
-    takes_stages: ClassVar[bool] = False
     takes_ensemble: ClassVar[bool] = False
     gives_alarms: ClassVar[bool] = False  # whether `alarms` is written for it
 
