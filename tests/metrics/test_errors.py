@@ -120,7 +120,7 @@ def test_of_several_mistakes_on_one_reference_only_the_best_is_mended() -> None:
     ev = evaluated([real((HERE, 0))], [said((NEAR, 0, 0.9), (HERE, 1, 0.8))])
     assert counts(ev) == {"cls": 1, "loc": 1}
     (place, name) = ev.errors().rows()
-    assert repr(ev.errors()) == "2 mistakes (rows(), to_frame(), write())\n  model: cls 1, loc 1"
+    assert str(ev.errors()) == "2 mistakes (rows(), to_frame(), write())\n  model: cls 1, loc 1"
     assert (place["kind"], place["mendable"]) == ("loc", True)
     assert (name["kind"], name["mendable"]) == ("cls", False)
     assert ev.get("dAP/loc", label="a").value == pytest.approx(1.0)

@@ -519,8 +519,8 @@ def test_a_notebook_shows_the_table(evaluation):
     assert re.search("<td class=best [^>]*>0.948", evaluation._repr_html_())
     outline(evaluation._repr_html_())
     assert repr(evaluation) == (
-        "<Evaluation of mislabels, overpredicts, misses-small under overview: 11 metrics, 4 "
-        "classes, 120 images>"
+        "<Evaluation of mislabels, overpredicts, misses-small: "
+        "11 metrics of the protocol overview, 4 classes, 120 images>"
     )
 
 

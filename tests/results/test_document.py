@@ -24,6 +24,7 @@ GIVEN_ONCE = {
     "report",
     "save",
     "_repr_html_",
+    "__repr__",
 }
 MODULES = (
     "calipers.agreement.agreement",
@@ -47,7 +48,7 @@ def documents() -> list[type[Document]]:
 RESULTS = [kind for kind in documents() if kind.__module__.startswith("calipers.")]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plain(Document):
     """A result without a schema, figures or a page."""
 
@@ -152,3 +153,38 @@ def test_one_image_is_one_image() -> None:
     nan = float("nan")
     one = Estimate(0.5, nan, nan, 0.95, "none", "image", 1, 1, 1, 1, nan, 0, "one_unit")
     assert str(one).endswith("n = 1 image, 1 reference")
+
+
+def test_a_result_is_one_line_where_python_shows_it() -> None:
+    evaluation = evaluated_demo("overview")
+    models = ["mislabels", "misses-small"]
+    results = {
+        "Evaluation of mislabels, overpredicts, misses-small: 11 metrics of": evaluation,
+        "Comparison of mislabels, misses-small: 1 difference": evaluation.compare(
+            *models, metrics=["F1@0.5"]
+        ),
+        "Ranking of overpredicts, misses-small, mislabels: 3 places": evaluation.rank("AP@0.5"),
+        "ErrorTable: ": evaluation.errors(),
+        "Scope: 120 images": cal.scope_scores(cal.demo_cohort(), model="mislabels"),
+        "Sweep of mislabels, overpredicts, misses-small: 6 rows": cal.sweep(
+            cal.demo_cohort(), ["AP@0.5"], over={"threshold": [0.3, 0.5]}, ci=False
+        ),
+        "Plain: 2 rows": Plain(),
+    }
+    for beginning, result in results.items():
+        line = repr(result)
+        assert line.startswith(f"<{beginning}")
+        assert len(line) < 160
+
+
+def test_many_models_do_not_make_the_line_long() -> None:
+    class Crowded(Plain):
+        models = tuple(f"m{k}" for k in range(30))
+
+    assert repr(Crowded()) == "<Crowded of m0, m1, m2, m3, m4 and 25 more: 2 rows>"
+
+
+def test_print_shows_the_first_table() -> None:
+    evaluation = evaluated_demo("overview")
+    assert str(evaluation) == str(evaluation.tables()[0])
+    assert str(Plain()) == repr(Plain())

@@ -59,7 +59,7 @@ FEWEST_FOR_P = 6
 Words = str | Sequence[str] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Agreement(Document):
     """What `calipers.agreement` returns."""
 

@@ -38,6 +38,7 @@ from calipers.metrics.base import Evidence, MetricPlan
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row, number
 from calipers.results.files import Slices
+from calipers.show.words import count_text
 from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.weights import Units
 
@@ -66,7 +67,7 @@ ALARMS = "FP/image"
 
 
 @names_fields
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation(Document):
     """What `calipers.evaluation.evaluate` returns.
 
@@ -192,10 +193,11 @@ class Evaluation(Document):
         """The names of the metrics, in the order of the protocol."""
         return tuple(plan.name for plan in self.protocol.metrics)
 
-    def __repr__(self) -> str:
-        size = f"{len(self.metrics)} metrics, {len(self.cohort.classes)} classes"
-        head = f"Evaluation of {', '.join(self.models)} under {self.protocol.name}"
-        return f"<{head}: {size}, {self.cohort.n_images} images>"
+    def _size(self) -> str:
+        metrics = count_text("metric", len(self.metrics))
+        classes = count_text("class", len(self.cohort.classes))
+        images = count_text("image", self.cohort.n_images)
+        return f"{metrics} of the protocol {self.protocol.name}, {classes}, {images}"
 
     @property
     def headline(self) -> tuple[str, ...]:

@@ -458,14 +458,16 @@ class ErrorTable(Document):
     ``ignored``: it lies in an ignored region and costs nothing.
     """
 
+    ROW = "mistake"
+
     columns: Mapping[str, tuple[Any, ...]]
 
     def __len__(self) -> int:
         return len(self.columns["image"])
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         counts = Counter(zip(self.columns["model"], self.columns["kind"]))
-        lines = [f"{len(self)} mistakes (rows(), to_frame(), write())"]
+        lines = [f"{self._size()} (rows(), to_frame(), write())"]
         for model in dict.fromkeys(self.columns["model"]):
             kinds = [f"{kind} {counts[model, kind]}" for kind in KINDS if counts[model, kind]]
             lines.append(f"  {model}: {', '.join(kinds)}")

@@ -54,7 +54,7 @@ from calipers.statistics.weights import Units
 Group = Mapping[str, str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MonitorEvaluation(Document):
     """The evaluation of one or more monitors.
 

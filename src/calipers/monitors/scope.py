@@ -64,9 +64,11 @@ CLASSES = ("declared", "present", "micro")
 BUILT_IN = ("mF1", "rodeo")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scope(Document):
     """The score s of every image, high where the model is good; ``np.asarray(scope)`` is s."""
+
+    ROW = "image"
 
     model: str
     images: tuple[str, ...]

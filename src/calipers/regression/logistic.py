@@ -92,11 +92,12 @@ class AdjustedProbability:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LogisticModel(Document):
     """A fitted logistic regression; coefficients are logarithms of odds ratios."""
 
     TABLES = "calipers.regression.tables:tables"
+    ROW = "coefficient"
 
     formula: str
     response: str

@@ -270,11 +270,12 @@ def _notes(problem: MixedProblem, fit: Fit) -> list[str]:
     return notes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MixedModel(Document):
     """A fitted linear mixed model; `mixed_model` makes it, slow parts are computed on access."""
 
     TABLES = "calipers.regression.tables:tables"
+    ROW = "coefficient"
 
     formula: str
     response: str

@@ -177,10 +177,11 @@ class TauSummary:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Ranking(Document):
     """What `Evaluation.rank` returns: models from best to worst. Figure: ``ranking``."""
 
+    ROW: ClassVar[str] = "place"
     FIGURES: ClassVar[str] = "calipers.evaluation.catalogue:RANKING_FIGURES"
     FIRST_FIGURE: ClassVar[str] = "ranking"
     SENTENCE: ClassVar[str] = "calipers.show.comparison_tables:ranking_sentence"
@@ -263,7 +264,7 @@ class Ranking(Document):
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison(Document):
     """What `Evaluation.compare` returns. Figure: ``differences``.
 
@@ -277,6 +278,7 @@ class Comparison(Document):
     """
 
     SCHEMA = "calipers.comparison/1"
+    ROW = "difference"
     FIGURES = "calipers.evaluation.catalogue:COMPARISON_FIGURES"
     FIRST_FIGURE = "differences"
     TABLES = "calipers.show.comparison_tables:tables"
@@ -476,13 +478,14 @@ class ColumnAverage(SpreadOverGroups):
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ColumnSummary(Document):
     """What `Evaluation.summary` returns: metrics per group of a column, and their mean over the
     groups.
     """
 
     SCHEMA: ClassVar[str] = "calipers.summary/1"
+    ROW: ClassVar[str] = "average"
     TABLES: ClassVar[str] = "calipers.evaluation.tables:summary_tables"
 
     over: str  # the column whose groups are averaged: "centre"

@@ -38,6 +38,7 @@ ESTIMATE = "calipers.show.html:of_estimate"
 COHORT = "calipers.show.table:cohort_html"
 ESTIMATE_WORDS = "calipers.show.words:estimate_text"
 APART = "calipers.show.words:names_apart"
+MOST_NAMES = 5  # of models, in the one line of a result
 SHORTEST_CUT = 28  # characters; no title, cell or label cuts a name of this length
 
 
@@ -46,6 +47,7 @@ class Document(ABC):
     """A result: a JSON document with rows that can be shown, drawn and stored."""
 
     SCHEMA: ClassVar[str] = ""  # of the document; "" if the result is only a part of one
+    ROW: ClassVar[str] = "row"  # what a row is, in the one line of the result
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -152,6 +154,24 @@ class Document(ABC):
         result; further ``options`` are those of the page.
         """
         return self._write(self.FOLDER, "folder", folder, options)
+
+    def __repr__(self) -> str:
+        """Return one line: fields of results are arrays and long tables."""
+        series = self._series()
+        names = ", ".join(series[:MOST_NAMES])
+        if len(series) > MOST_NAMES:
+            names += f" and {len(series) - MOST_NAMES} more"
+        head = f"{type(self).__name__} of {names}" if names else type(self).__name__
+        return f"<{head}: {self._size()}>"
+
+    def __str__(self) -> str:
+        """Return the first table, which ``print`` shows."""
+        return str(self.tables()[0]) if self.TABLES else repr(self)
+
+    def _size(self) -> str:
+        """Return how much there is, for the one line of the result."""
+        n = len(self._records())
+        return f"{n} {self.ROW}" + ("" if n == 1 else "s")
 
     def _repr_html_(self) -> str | None:
         if not self.NOTEBOOK:

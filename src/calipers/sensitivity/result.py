@@ -106,7 +106,7 @@ class Robustness:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Multiverse(Document):
     """Values and ranks of all models under all configurations in which every model has a value.
 
@@ -115,6 +115,7 @@ class Multiverse(Document):
     """
 
     SCHEMA = "calipers.multiverse/1"
+    ROW = "configuration"
     FIGURES = "calipers.sensitivity.figures:FIGURES"
     FIRST_FIGURE = "curve"
     TABLES = "calipers.sensitivity.tables:tables"

@@ -140,7 +140,7 @@ class ObjectLeaveOneOut:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ObjectStability(Document):
     """What `calipers.stability.objects.object_stability` returns.
 

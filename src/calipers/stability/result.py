@@ -104,7 +104,7 @@ class Remark:
     flag: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StabilityResult(Document):
     """What `calipers.stability` returns.
 

@@ -264,7 +264,7 @@ class StudyOptions:
     keep: str | Path | None = None  # folder for the results of training
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StudyResult(Document):
     """The result of running a study.
 
@@ -273,6 +273,7 @@ class StudyResult(Document):
     """
 
     SCHEMA = "calipers.study/1"
+    ROW = "claim"
     FIGURES = "calipers.studies.page:panels"
     PAGE = "calipers.studies.page:write_study_page"
     FOLDER = "calipers.studies.page:write_study"
