@@ -459,7 +459,6 @@ class ErrorTable(Document):
     """
 
     ROW = "mistake"
-
     columns: Mapping[str, tuple[Any, ...]]
 
     def __len__(self) -> int:
