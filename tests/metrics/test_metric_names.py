@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import calipers as cal
+from calipers import registry
 from calipers.evaluation.protocol import Protocol, presets
-from calipers.metrics.metric_names import named_plan, short_names
+from calipers.metrics.metric_names import hint_among, named_plan, short_names
 from evaluated import evaluated_demo
 
 COCO = Protocol.load("coco").thresholds
@@ -56,6 +57,11 @@ def test_a_name_says_what_is_computed(name: str, kind: str, options: dict[str, A
     ("name", "said"),
     [
         ("APP@0.5", "no metric 'APP@0.5'; did you mean 'AP'"),
+        ("recall@0.5", "did you mean 'sensitivity@0.5'"),
+        ("precision@iop:0.3#0.2", "did you mean 'PPV@iop:0.3#0.2'"),
+        ("map50", "did you mean 'mAP50'"),
+        ("froc", "did you mean 'FROC'"),
+        ("fppi@0.5", "did you mean 'FP/image@0.5'"),
         ("AP@", "a threshold is missing"),
         ("AP@x", "no criterion 'x'"),
         ("AP@0.7:0.5", "does not ascend"),
@@ -69,6 +75,28 @@ def test_a_name_says_what_is_computed(name: str, kind: str, options: dict[str, A
 def test_what_no_name_says_is_refused(name: str, said: str) -> None:
     with pytest.raises(cal.UsageError, match=said):
         named_plan(name, COCO)
+
+
+def test_a_word_of_others_for_a_metric_is_no_name_of_another() -> None:
+    names = set(short_names())
+    for kind in registry.METRICS:
+        for word, own in registry.resolve("metric", kind).facts.synonyms.items():
+            assert own in names
+            assert word not in names
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("AP50", "did you mean 'AP@0.5'?"),
+        ("ap75", "did you mean 'AP75'?"),
+        ("AP@0.75", "did you mean 'AP75'?"),
+        ("Recall@0.5", "did you mean 'sensitivity@0.5'?"),
+        ("precision@0.5", "known: AP@0.5, AP75, sensitivity@0.5, FROC"),
+    ],
+)
+def test_a_hint_names_a_metric_that_is_there(name: str, hint: str) -> None:
+    assert hint_among(name, ["AP@0.5", "AP75", "sensitivity@0.5", "FROC"]) == hint
 
 
 def test_names_mean_what_they_mean_in_presets() -> None:

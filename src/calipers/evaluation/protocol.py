@@ -36,7 +36,7 @@ from calipers.kernels.assignment import CHOOSING_IN_TURN
 from calipers.kernels.resampling import check_seed
 from calipers.matching.matches import View
 from calipers.metrics.base import DERIVED_OPTION, MATCHING_OPTIONS, Facts, Metric, MetricPlan
-from calipers.metrics.metric_names import named_plan
+from calipers.metrics.metric_names import hint_among, named_plan
 from calipers.results.toml import parse_toml, read_toml
 from calipers.statistics.intervals import check_level
 
@@ -221,8 +221,7 @@ class Protocol:
         for name in names:
             if name not in names_here:
                 raise UsageError(
-                    f"protocol {self.name!r} has no metric {name!r}; "
-                    f"{did_you_mean(name, names_here)}"
+                    f"protocol {self.name!r} has no metric {name!r}; {hint_among(name, names_here)}"
                 )
         selection = tuple(plan for plan in self.metrics if plan.name in names)
         return replace(

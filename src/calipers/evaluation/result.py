@@ -35,6 +35,7 @@ from calipers.evaluation.warnings import (
 from calipers.io.source import Progress
 from calipers.matching.matches import Matches
 from calipers.metrics.base import Evidence, MetricPlan
+from calipers.metrics.metric_names import hint_among
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row, number
 from calipers.results.files import Slices
@@ -287,7 +288,9 @@ class Evaluation(Document):
             if len(self.models) != 1:
                 raise UsageError(f"several models: say which, one of {', '.join(self.models)}")
             model = self.models[0]
-        choices = [("model", model, self.models), ("metric", metric, self.metrics)]
+        if metric not in self.metrics:
+            raise UsageError(f"no metric {metric!r}; {hint_among(str(metric), self.metrics)}")
+        choices = [("model", model, self.models)]
         if label is not None:
             choices.append(("class", label, self.cohort.classes))
         for what, name, names in choices:

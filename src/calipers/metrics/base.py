@@ -168,6 +168,8 @@ class Facts:
     claim: str = "thresholds"  # the option whose values stand behind the @ of a name
     # names by which the metric is asked for without a protocol, such as "F2", and their options
     short: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # what others call these: "recall" -> "sensitivity"; a hint on an unknown name knows it
+    synonyms: Mapping[str, str] = field(default_factory=dict)
     # asked for without a threshold, it is the mean over all thresholds of the protocol
     over_thresholds: bool = False
     whole: frozenset[str] = frozenset()  # names whose values are whole numbers

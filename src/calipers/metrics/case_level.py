@@ -47,6 +47,7 @@ class CaseAuroc(MatchMetric):
     facts = Facts(
         id="case-auroc@1",
         short={"AUROC/case": {}},
+        synonyms={"AUC": "AUROC/case", "AUROC": "AUROC/case"},
         trials="own",
         swap=False,
         word="AUROC of images",

@@ -197,6 +197,7 @@ class Sensitivity(CountMetric):
     facts = Facts(
         id="sensitivity@1",
         short={"sensitivity": {}},
+        synonyms={"recall": "sensitivity", "TPR": "sensitivity", "sens": "sensitivity"},
         proportion=True,
         meaning="The share of references that were found.",
         page="explanation/counts.md",
@@ -218,6 +219,7 @@ class PositivePredictiveValue(CountMetric):
     facts = Facts(
         id="ppv@1",
         short={"PPV": {}},
+        synonyms={"precision": "PPV"},
         proportion=True,
         trials="predictions",
         word="positive predictive value",
@@ -252,6 +254,7 @@ class FBeta(CountMetric):
     facts = Facts(
         id="f-beta@1",
         short={"F1": {"beta": 1}, "F2": {"beta": 2}},
+        synonyms={"F-score": "F1", "F1-score": "F1", "F-measure": "F1"},
         word="F scores",
         meaning="Sensitivity and PPV in one number; beta above 1 gives sensitivity more weight.",
         page="explanation/counts.md",
@@ -332,6 +335,7 @@ class FalseAlarmsPerImage(ImageCountMetric):
     facts = Facts(
         id="false-alarms@1",
         short={"FP/image": {}},
+        synonyms={"FPPI": "FP/image", "FPI": "FP/image", "FP": "FP/image"},
         bounds=(0.0, float("inf")),
         counts_events=True,
         higher_is_better=False,

@@ -558,6 +558,7 @@ class VoxelDice(MapMetric):
     facts = Facts(
         id="voxel-dice@1",
         short={"Dice": {}},
+        synonyms={"DSC": "Dice", "DICE-score": "Dice"},
         claim="at",
         per_class=False,
         swap=False,
@@ -581,6 +582,7 @@ class VoxelIou(MapMetric):
     facts = Facts(
         id="voxel-iou@1",
         short={"IoU": {}},
+        synonyms={"Jaccard": "IoU"},
         claim="at",
         per_class=False,
         swap=False,

@@ -24,6 +24,8 @@ from calipers.metrics.base import Facts, MetricPlan
 # Words behind the @ that name a criterion otherwise than the registry does.
 CRITERION_WORDS = {"centre": "point-in-hull", "center": "point-in-hull", "iou": "box-iou"}
 OF_COCO = re.compile(r"(?P<word>m?AP)(?P<number>[1-9]\d)")  # AP50 is AP@0.5
+# A name in two: the word, and what stands behind it, also the digits of AP50.
+WORD = re.compile(r"(.*?)((?:(?<=ap)[1-9]\d)?(?:[@#].*)?)", re.IGNORECASE | re.DOTALL)
 STEP = 0.05  # of a range of thresholds such as 0.5:0.95
 
 
@@ -35,6 +37,56 @@ def short_names() -> Mapping[str, tuple[str, Mapping[str, Any]]]:
         for word, options in registry.resolve("metric", kind).facts.short.items():
             words[word] = kind, options
     return words
+
+
+@cache
+def words_in_use() -> Mapping[str, str]:
+    """Return what metrics are called, in small letters, here and elsewhere: -> the word here."""
+    words: dict[str, str] = {}
+    for kind in registry.METRICS:
+        words |= registry.resolve("metric", kind).facts.synonyms
+    words |= {word: word for word in short_names()}
+    return {word.lower(): own for word, own in words.items()}
+
+
+def hint_on(name: str, neighbours: Sequence[str] = ()) -> str:
+    """Return a hint on a name that no metric has.
+
+    Examples
+    --------
+    >>> from calipers.metrics.metric_names import hint_on
+    >>> hint_on("recall@0.5")
+    "did you mean 'sensitivity@0.5'?"
+    """
+    word, rest = WORD.fullmatch(name).groups()  # type: ignore[union-attr]  # fits any text
+    own = words_in_use().get(word.lower(), word) + rest
+    if own != name:
+        return f"did you mean {own!r}?"
+    # The word alone, unless the whole name is near to that of a metric that is there.
+    hint = did_you_mean(name, list(neighbours)) if neighbours else ""
+    return hint if "did you mean" in hint else did_you_mean(word, list(short_names()))
+
+
+def hint_among(name: str, names: Sequence[str]) -> str:
+    """Return a hint on a name that is none of ``names``, such as those of a protocol.
+
+    Examples
+    --------
+    >>> from calipers.metrics.metric_names import hint_among
+    >>> hint_among("AP50", ["AP", "AP@0.5"]), hint_among("precision@0.5", ["AP", "PPV@0.5"])
+    ("did you mean 'AP@0.5'?", "did you mean 'PPV@0.5'?")
+    """
+    word, rest = WORD.fullmatch(name).groups()  # type: ignore[union-attr]  # fits any text
+    own = words_in_use().get(word.lower(), word)
+    others = [own + rest]
+    if rest.isdigit():  # AP50 is AP@0.5
+        others.append(f"{own}@{int(rest) / 100:g}")
+    elif re.fullmatch(r"@0\.\d\d?", rest):
+        others.append(f"{own}{round(100 * float(rest[1:]))}")
+    for other in others:
+        if other in names and other != name:
+            return f"did you mean {other!r}?"
+    return did_you_mean(name, names)
 
 
 def named_plan(
@@ -64,11 +116,7 @@ def named_plan(
         word, at, claim = percent["word"], "@", f"0.{percent['number']}"
     words = short_names()
     if word not in words:
-        # The word alone, unless the whole name is near to that of a metric that is there.
-        hint = did_you_mean(name, list(neighbours)) if neighbours else ""
-        if "did you mean" not in hint:
-            hint = did_you_mean(word, list(words))
-        raise UsageError(f"no metric {name!r}; {hint}")
+        raise UsageError(f"no metric {name!r}; {hint_on(name, neighbours)}")
     kind, short_options = words[word]
     options: dict[str, Any] = dict(short_options)
     facts: Facts = registry.resolve("metric", kind).facts

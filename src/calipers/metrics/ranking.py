@@ -281,6 +281,7 @@ class Froc(MatchMetric):
     facts = Facts(
         id="froc@1",
         short={"FROC": {}},
+        synonyms={"CPM": "FROC"},
         swap=False,
         ranks=True,
         word="FROC",
