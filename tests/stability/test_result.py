@@ -333,7 +333,8 @@ def test_much_in_common_by_chance_is_said_to_be_by_chance() -> None:
     )
     assert found["PAR"].value > 0.9
     assert (
-        "mostly mark the same places, but no more than expected by chance:" in found.sentences()[0]
+        "mostly mark the same places, but agreement beyond chance is not shown:"
+        in found.sentences()[0]
     )
 
 

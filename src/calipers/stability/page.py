@@ -361,7 +361,7 @@ def trust(result: StabilityResult, what: str = "map") -> str:
     # The verdict is about agreement first; the reference can only take trust away or leave it.
     right = result.localized.get("DICE").value if result.localized.has("DICE") else None
     if word == "hardly" or by_chance(result):
-        why = "agree no better than chance"
+        why = "are not shown to agree beyond chance"
         if word == "hardly":
             why = "mark different places on the same image"
         also = ""

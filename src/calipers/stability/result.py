@@ -566,7 +566,10 @@ def _same_places(result: StabilityResult) -> Iterator[str]:
             f"{result.threshold:g}."
         )
         return
-    chance = ", but no more than expected by chance" if by_chance(result) else ""
+    chance = ""
+    if by_chance(result):
+        joined = "and" if verdict == "hardly" else "but"
+        chance = f", {joined} agreement beyond chance is not shown"
     yield (
         f"The {models} models {verdict} mark the same places{chance}: of what one model marks on "
         f"an image, another marks {_share_text(pair)}, on average over {images}."
