@@ -45,9 +45,8 @@ def test_the_curve_rises_and_marks_the_base(found):
 
 def test_the_curve_has_the_band_of_its_replicates(found):
     drawn = np.stack([found.values, found.values + 0.1, found.values * 2])
-    banded = multiverse_of(
-        found.values, EACH, robustness=robustness(drawn, (0, 1), seed=0, unit="image", n_units=9)
-    )
+    bounds = robustness(found.values, drawn, (0, 1), seed=0, unit="image", n_units=9)
+    banded = multiverse_of(found.values, EACH, robustness=bounds)
     line = banded.figure("curve").lines[1]
     # The third configuration has the same difference in all replicates: no band.
     assert np.isnan(line.low).tolist() == [False, False, True, False]

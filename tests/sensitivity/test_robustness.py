@@ -47,8 +47,8 @@ def test_replicates_are_the_values_of_the_drawn_images():
 def test_shares_are_computed_anew_in_every_replicate():
     # two configurations, two models; model 0 wins both, one, none of them
     values = np.array([[[2.0, 1], [2, 1]], [[2, 1], [1, 2]], [[1, 2], [1, 2]]])
-    found = robustness(values, (0, 1), seed=0, unit="image", n_units=9)
-    assert found.wins[0] == pytest.approx((0.025, 0.975))
+    found = robustness(values[0], values, (0, 1), seed=0, unit="image", n_units=9)
+    assert found.wins[0] == pytest.approx((0.025, 1.0))
     assert found.leads == pytest.approx((0.5, 0.5))
     assert found.difference.shape == (2, 2)
     assert found.difference[0] == pytest.approx([-0.9, 1.0])
@@ -56,16 +56,23 @@ def test_shares_are_computed_anew_in_every_replicate():
 
 def test_configurations_without_a_value_leave_a_replicate():
     values = np.array([[[2.0, 1], [np.nan, 1]], [[2, 1], [1, 2]]])
-    found = robustness(values, (0, 1), seed=0, unit="image", n_units=9)
-    assert found.wins[0] == pytest.approx((0.5125, 0.9875))
+    found = robustness(values[1], values, (0, 1), seed=0, unit="image", n_units=9)
+    assert found.wins[0] == pytest.approx((0.5, 0.9875))
 
 
 def test_an_interval_needs_half_of_the_replicates():
-    low, high = span(np.array([1.0, 2.0, np.nan, np.nan]))
+    low, high = span(np.array([1.0, 2.0, np.nan, np.nan]), 1.5)
     assert 1 <= low < high <= 2
-    assert np.isnan(span(np.array([1.0, 2.0, np.nan, np.nan, np.nan]))).all()
+    assert np.isnan(span(np.array([1.0, 2.0, np.nan, np.nan, np.nan]), 1.5)).all()
     # all samples agree, which is no interval
-    assert np.isnan(span(np.array([1.0, 1.0]))).all()
+    assert np.isnan(span(np.array([1.0, 1.0]), 1.0)).all()
+
+
+def test_no_interval_leaves_out_its_value():
+    sample = np.random.default_rng(0).random(200)
+    assert span(sample, 1.5)[1] == 1.5
+    assert span(sample, -0.5)[0] == -0.5
+    assert span(sample, 0.5) == span(sample, float("nan"))
 
 
 def test_the_shares_lie_around_those_of_all_images_and_repeat_with_the_seed():

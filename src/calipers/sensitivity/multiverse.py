@@ -323,7 +323,9 @@ def _robustness(
     units = parts[0].evaluation.units
     best, second = (result.models.index(model) for model in result.best_two)
     values = _gather(tables)[:, complete].round(DIGITS)
-    return robustness(values, (best, second), seed=seed, unit=units.name, n_units=units.number)
+    pair = best, second
+    point = result.values
+    return robustness(point, values, pair, seed=seed, unit=units.name, n_units=units.number)
 
 
 def _check_base(grid: Grid, base: Mapping[str, Any]) -> None:

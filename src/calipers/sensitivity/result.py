@@ -515,13 +515,15 @@ def _pooled_values(metric: Metric[Any], evidence: Any, weights: Weights) -> tupl
 
 
 def robustness(
-    values: F64, pair: tuple[int, int], *, seed: int, unit: str, n_units: int
+    point: F64, values: F64, pair: tuple[int, int], *, seed: int, unit: str, n_units: int
 ) -> Robustness:
-    """Return the intervals of bootstrap values (B, configurations, models).
+    """Return the intervals of values (configurations, models) from those of bootstrap samples
+    (B, configurations, models).
 
     ``pair`` are the two best models of the base. Within a bootstrap sample, configurations in which
     a model has no value are left out.
     """
+    point_ranks = ranks_of(point)
     wins, agreement = [], []
     for sample in values:
         complete = sample[~np.isnan(sample).any(axis=1)]
@@ -532,12 +534,13 @@ def robustness(
     shares = np.array(wins).reshape(-1, values.shape[2])
     # The two best of the base stay the same in all replicates: their order is the question.
     difference = values[:, :, pair[0]] - values[:, :, pair[1]]
+    of_point = point[:, pair[0]] - point[:, pair[1]]
     leaders = shares == shares.max(axis=1, keepdims=True)
     return Robustness(
-        wins=tuple(span(column) for column in shares.T),
+        wins=tuple(span(column, share) for column, share in zip(shares.T, winners(point_ranks))),
         leads=tuple((leaders / leaders.sum(axis=1, keepdims=True)).mean(axis=0).tolist()),
-        kendall_w=span(np.array(agreement)),
-        difference=np.array([span(column) for column in difference.T]),
+        kendall_w=span(np.array(agreement), kendall_w(point_ranks)),
+        difference=np.array([span(*column) for column in zip(difference.T, of_point)]),
         replicates=len(values),
         seed=seed,
         unit=unit,
@@ -545,8 +548,8 @@ def robustness(
     )
 
 
-def span(sample: F64) -> Span:
-    """Return the percentile interval of the defined values.
+def span(sample: F64, value: float) -> Span:
+    """Return the percentile interval of the defined samples of a value, which it never leaves out.
 
     NaN if fewer than half are defined, or if they agree: a width of 0 would claim certainty.
     """
@@ -555,7 +558,11 @@ def span(sample: F64) -> Span:
     if 2 * len(values) < len(sample) or not len(values):
         return float("nan"), float("nan")
     low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return (float(low), float(high)) if low < high else (float("nan"), float("nan"))
+    if low == high:
+        return float("nan"), float("nan")
+    # Samples of a share gather on few values, which may all lie on one side of it: configurations
+    # in which two models are nearly equal often have one winner in the data.
+    return min(float(low), value), max(float(high), value)
 
 
 def configuration_text(configuration: Mapping[str, Any]) -> str:
