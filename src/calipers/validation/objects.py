@@ -45,6 +45,15 @@ thresholds = { from = 0.5, to = 0.95, step = 0.05 }
 name = "AP@0.5"
 kind = "average-precision"
 [[metric]]
+name = "area"
+kind = "average-precision"
+thresholds = { from = 0.5, to = 0.95, step = 0.05 }
+interpolation = "every-point"
+[[metric]]
+name = "area@0.5"
+kind = "average-precision"
+interpolation = "every-point"
+[[metric]]
 name = "sensitivity"
 kind = "sensitivity"
 [[metric]]
