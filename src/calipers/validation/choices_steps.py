@@ -454,7 +454,7 @@ def chosen_error(tables: Sequence[Table], power: Sequence[float]) -> ErrorRule:
 def chosen_number(tables: Sequence[Table]) -> int:
     """Return from how many units on max-t may use the dependence of the tests."""
     for at, number in enumerate(FROM_UNITS):
-        shares = {name: [] for name, _ in FAMILIES}
+        shares: dict[str, list[float]] = {name: [] for name, _ in FAMILIES}
         for table, case in product(tables, FAMILIES):
             shares[case[0]].append(table[case][at].family)
         average = max(float(np.mean(column)) for column in shares.values())
