@@ -66,6 +66,20 @@ measured, with the same rule and these parts (`ExcessRule`):
 The choice replaces the rule so far if it has no more cells below .90 in `CONFIRMING_EXCESS`, and at
 most one fewer inside.
 
+The first round chose effective degrees of freedom: none of 7 cells below .90 where the rule so far
+had 4, but three too wide, and in what should confirm it 2 of 4 below, as the rule so far, .787 at
+the lowest before and .845 with it, at 2.5 true widths: a good monitor that misses a few failures
+altogether. E-AURC is what failures cost that are ranked as safe, and a failure that was not seen
+costs more than those that were: the same as AUROC, that has the mid-p gamma interval. So a second
+round (`SECOND_EXCESS`, confirmed by `CONFIRMING_SECOND_EXCESS`, with the same rules, again written
+before it was measured) has one part more:
+
+``cost``
+    the mid-p gamma interval of sums of costs up to `few_errors.MANY_COSTS` errors, else the t
+    interval, now on the logit scale, since E-AURC lies between 0 and 1. A further error costs this
+    many images: a failure of N images at a random rank adds 1 / N to AURC on average, one that is
+    ranked as the very safest about ln(N) / N.
+
 ``python -m calipers.validation.choices_areas`` prints all of it; the name of a round prints one.
 """
 
@@ -348,10 +362,13 @@ class ExcessRule:
     effective: bool = False
     inflated: bool = False
     reach: float = 0.0
+    cost: float = 0.0  # of a further error, in images; 0: no sum of costs
 
     @property
     def name(self) -> str:
         """The candidate in a line of the comparison."""
+        if self.cost:
+            return f"sum of costs, {self.cost:g}, reach {self.reach:g}"
         freedom = "effective freedom" if self.effective else "freedom of units"
         inflated = ", inflated" if self.inflated else ""
         return f"{freedom}{inflated}, reach {self.reach:g}"
@@ -361,6 +378,11 @@ OF_EXCESS = tuple(
     ExcessRule(*freedom, reach)
     for freedom in ((False, False), (True, False), (True, True))
     for reach in (0.0, 1.0, 2.0)
+)
+OF_SECOND_EXCESS = (
+    ExcessRule(),
+    ExcessRule(effective=True),
+    *(ExcessRule(cost=cost, reach=reach) for cost in (1.0, 2.0, 4.0) for reach in (0.0, 1.0)),
 )
 EXCESS = (
     ExcessDesign("60 patients, uneven", 60, 3.0, 0.1, 0.5, 1.5, 0.1),
@@ -377,9 +399,28 @@ CONFIRMING_EXCESS = (
     ExcessDesign("120 images", 120, 1.0, 0.2, 0.5, 2.5, 0.05, 0.0),
     ExcessDesign("90 patients, good", 90, 2.0, 0.1, 0.5, 3.0, 0.05),
 )
-OF_ROUNDS_OF_EXCESS = {
-    "excess": (EXCESS, 410_000),
-    "confirming excess": (CONFIRMING_EXCESS, 420_000),
+SECOND_EXCESS = (
+    ExcessDesign("70 patients, uneven", 70, 3.0, 0.1, 0.4, 2.0, 0.12),
+    ExcessDesign("35 patients, uneven", 35, 4.0, 0.15, 0.5, 1.5, 0.08),
+    ExcessDesign("110 patients, good, blind", 110, 2.0, 0.08, 0.4, 3.5, 0.05),
+    ExcessDesign("130 images, good", 130, 1.0, 0.2, 0.4, 3.0, 0.04, 0.0),
+    ExcessDesign("180 images, weak", 180, 1.0, 0.3, 0.3, 1.0, 0.0, 0.0),
+    ExcessDesign("45 patients, good", 45, 3.0, 0.2, 0.6, 2.5, 0.0),
+    ExcessDesign("15 patients, many images", 15, 12.0, 0.1, 0.5, 2.0, 0.05),
+    ExcessDesign("100 patients x 1, nearly perfect", 100, 1.0, 0.2, 0.5, 4.5, 0.0, 0.3),
+)
+CONFIRMING_SECOND_EXCESS = (
+    ExcessDesign("55 patients, uneven", 55, 3.5, 0.12, 0.5, 1.8, 0.1),
+    ExcessDesign("95 patients, good, blind", 95, 2.0, 0.1, 0.5, 3.0, 0.06),
+    ExcessDesign("140 images, blind", 140, 1.0, 0.25, 0.25, 2.5, 0.05, 0.0),
+    ExcessDesign("28 patients, weak", 28, 4.0, 0.2, 0.4, 1.2, 0.0),
+    ExcessDesign("75 patients, good", 75, 2.0, 0.15, 0.4, 2.2, 0.02),
+)
+ROUNDS_OF_EXCESS = {
+    "excess": (EXCESS, OF_EXCESS, 410_000),
+    "confirming excess": (CONFIRMING_EXCESS, OF_EXCESS, 420_000),
+    "second excess": (SECOND_EXCESS, OF_SECOND_EXCESS, 430_000),
+    "confirming second excess": (CONFIRMING_SECOND_EXCESS, OF_SECOND_EXCESS, 440_000),
 }
 
 
@@ -419,6 +460,11 @@ def excess_cells(
         error = column.std(axis=0, ddof=1) * np.sqrt(units.number / units.freedom)
         own = float(freedom_of(unit_effects(column, units, number), error, units)[0])
         for rule, tally in tallies.items():
+            if rule.cost:
+                support = [_excess_support(evidence, units, rule)]
+                (stated,) = intervals(np.array([value]), column, support)
+                tally.add(value, stated.low, stated.high)
+                continue
             tally.add(value, *_excess_bounds(value, column, units, rule, own))
     units = Units.of("patient", np.arange(design.units), design.units)
     return [tally.cell(rule.name, "E-AURC", design.name, units) for rule, tally in tallies.items()]
@@ -441,13 +487,33 @@ def _excess_bounds(
     return float(low[0]), float(high[0])
 
 
+def _excess_support(evidence: LabelledAlarms, units: Units, rule: ExcessRule) -> Support:
+    """Return what a sum of costs rests on: the failures with another image ranked above them."""
+    alarm, positive = evidence.board.alarm, evidence.positive[0]
+    unit, n_units = units.code, units.number
+    rarer = min(n_marked(positive, unit, n_units), n_marked(~positive, unit, n_units))
+    tried = n_marked(positive, unit, n_units)
+    wrong = positive & (alarm <= alarm[~positive].max(initial=-np.inf))
+    return Support(
+        n_units,
+        rarer,
+        tried,
+        n_marked(wrong, unit, n_units),
+        n_trials=len(alarm),
+        event=rule.cost / len(alarm),
+        size=max(int(positive.sum()) / max(tried, 1), 1.0),
+        reach=rule.reach,
+        few_reach=rule.reach,
+    )
+
+
 def _print_excess(part: str) -> None:
-    designs, seed = OF_ROUNDS_OF_EXCESS[part]
+    designs, candidates, seed = ROUNDS_OF_EXCESS[part]
     cells: list[CoverageCell] = []
     for design in designs:
-        cells += excess_cells(design, OF_EXCESS, Effort(600, 300, 1000, seed))
+        cells += excess_cells(design, candidates, Effort(600, 300, 1000, seed))
     sys.stdout.write("".join(f"{cell}\n" for cell in cells))
-    rules = [AreaRule(rule.name, of_kind=False, graded=True) for rule in OF_EXCESS]
+    rules = [AreaRule(rule.name, of_kind=False, graded=True) for rule in candidates]
     for below, inside, width, lowest, n, name in summary(cells, rules, ("E-AURC",)):
         sys.stdout.write(
             f"{part}: {name:<40} {inside} of {n} inside, {below} below .90, lowest "
@@ -458,8 +524,8 @@ def _print_excess(part: str) -> None:
 
 
 if __name__ == "__main__":
-    for part in sys.argv[1:] or (*ROUNDS, *OF_ROUNDS_OF_EXCESS):
-        if part in OF_ROUNDS_OF_EXCESS:
+    for part in sys.argv[1:] or (*ROUNDS, *ROUNDS_OF_EXCESS):
+        if part in ROUNDS_OF_EXCESS:
             _print_excess(part)
             continue
         designs, candidates, seed = ROUNDS[part]

@@ -151,12 +151,10 @@ OF_THIRD = (
 )
 THIRD_KINDS: Kinds = {"gains": (NAMES, OF_THIRD)}
 WITH_RARE: tuple[Floor, ...] = ("none", "share", "common")
+UNEVEN: tuple[Trials, ...] = ("harmonic", "geometric")
 OF_FOURTH = (
     RULE_OF_GAINS,
-    *(
-        ClassRule(floor, trials, rare=True)
-        for floor, trials in product(WITH_RARE, ("harmonic", "geometric"))
-    ),
+    *(ClassRule(floor, trials, rare=True) for floor, trials in product(WITH_RARE, UNEVEN)),
     ClassRule("share", rare=True),
 )
 FOURTH_KINDS: Kinds = {"gains": (NAMES, OF_FOURTH)}
