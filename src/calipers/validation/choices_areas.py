@@ -104,7 +104,7 @@ from calipers.monitors.metrics import (
 )
 from calipers.statistics.comparison import freedom_of, unit_effects
 from calipers.statistics.estimates import Certainty, replicates
-from calipers.statistics.few_errors import special
+from calipers.statistics.few_errors import FURTHEST_OF_GAINS, special
 from calipers.statistics.intervals import MetricScale, Support, intervals
 from calipers.statistics.weights import Units
 from calipers.validation.cells import LOWEST, CoverageCell, Effort, Tally
@@ -499,9 +499,10 @@ def _excess_support(evidence: LabelledAlarms, units: Units, rule: ExcessRule) ->
         rarer,
         tried,
         n_marked(wrong, unit, n_units),
-        n_trials=len(alarm),
+        n_trials=int(positive.sum()),
         event=rule.cost / len(alarm),
         size=max(int(positive.sum()) / max(tried, 1), 1.0),
+        furthest=FURTHEST_OF_GAINS,
         reach=rule.reach,
         few_reach=rule.reach,
     )
