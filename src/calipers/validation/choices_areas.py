@@ -424,6 +424,22 @@ ROUNDS_OF_EXCESS = {
 }
 
 
+def drawn_excess(
+    design: ExcessDesign, rng: np.random.Generator, times: int = 1
+) -> tuple[LabelledAlarms, Units]:
+    """Draw a data set of a design, or many in one, with its units."""
+    n_units = design.units * times
+    sizes = rng.geometric(1.0 / design.images, n_units)
+    code = np.repeat(np.arange(n_units), sizes)
+    hard = rng.random(n_units) < 0.25
+    failing = np.where(hard, design.failing_hard, design.failing)
+    positive = rng.random(len(code)) < failing[code]
+    visible = positive & (rng.random(len(code)) >= design.blind)
+    alarm = rng.normal(size=len(code)) + design.alike * rng.normal(size=n_units)[code]
+    evidence = LabelledAlarms(Board(alarm + design.shift * visible), positive[None])
+    return evidence, Units.of("patient", code, len(code))
+
+
 def excess_cells(
     design: ExcessDesign, rules: Sequence[ExcessRule], effort: Effort
 ) -> list[CoverageCell]:
@@ -431,29 +447,19 @@ def excess_cells(
     rng = np.random.default_rng([effort.seed, design.units])
     metric = ExcessRisk(EXCESS_NAMES, 1)
 
-    def drawn(times: int = 1) -> tuple[LabelledAlarms, Units]:
-        n_units = design.units * times
-        sizes = rng.geometric(1.0 / design.images, n_units)
-        code = np.repeat(np.arange(n_units), sizes)
-        hard = rng.random(n_units) < 0.25
-        positive = rng.random(len(code)) < np.where(hard, design.failing_hard, design.failing)[code]
-        visible = positive & (rng.random(len(code)) >= design.blind)
-        alarm = rng.normal(size=len(code)) + design.alike * rng.normal(size=n_units)[code]
-        evidence = LabelledAlarms(Board(alarm + design.shift * visible), positive[None])
-        return evidence, Units.of("patient", code, len(code))
-
     def value_of(evidence: LabelledAlarms) -> float:
         plain = np.ones((1, evidence.n_images), np.int64)
         return float(metric.value(evidence, plain).ravel()[0])
 
-    truth = value_of(drawn(effort.large(round(design.units * design.images)))[0])
+    times = effort.large(round(design.units * design.images))
+    truth = value_of(drawn_excess(design, rng, times)[0])
     tallies = {rule: Tally(truth) for rule in rules}
     for _ in range(effort.extra):
-        value = value_of(drawn()[0])
+        value = value_of(drawn_excess(design, rng)[0])
         for tally in tallies.values():
             tally.add_value(value)
     for number in range(effort.simulations):
-        evidence, units = drawn()
+        evidence, units = drawn_excess(design, rng)
         certainty = Certainty(replicates=effort.replicates, seed=number)
         (sample,) = replicates([(metric, evidence)], units, certainty)
         column, value = sample.reshape(len(sample), -1)[:, :1], value_of(evidence)
@@ -461,7 +467,7 @@ def excess_cells(
         own = float(freedom_of(unit_effects(column, units, number), error, units)[0])
         for rule, tally in tallies.items():
             if rule.cost:
-                support = [_excess_support(evidence, units, rule)]
+                support = [excess_support(evidence, units, rule)]
                 (stated,) = intervals(np.array([value]), column, support)
                 tally.add(value, stated.low, stated.high)
                 continue
@@ -487,7 +493,7 @@ def _excess_bounds(
     return float(low[0]), float(high[0])
 
 
-def _excess_support(evidence: LabelledAlarms, units: Units, rule: ExcessRule) -> Support:
+def excess_support(evidence: LabelledAlarms, units: Units, rule: ExcessRule) -> Support:
     """Return what a sum of costs rests on: the failures with another image ranked above them."""
     alarm, positive = evidence.board.alarm, evidence.positive[0]
     unit, n_units = units.code, units.number

@@ -119,9 +119,9 @@ def _outside_table(cells: Sequence[CoverageCell]) -> Iterator[str]:
             rows.setdefault((cell.design, cell.why_outside), []).append(cell)
     for (design, why), members in rows.items():
         families = ", ".join(dict.fromkeys(cell.family for cell in members))
-        numbers = ", ".join(cell.metric for cell in members)
-        coverages = ", ".join(_share(cell.coverage) for cell in members)
-        widths = ", ".join(_width(cell) for cell in members)
+        numbers = "; ".join(cell.metric for cell in members)
+        coverages = "; ".join(_share(cell.coverage) for cell in members)
+        widths = "; ".join(_width(cell) for cell in members)
         yield f"| {families} | {numbers} | {design} | {coverages} | {widths} | {why} |"
 
 
