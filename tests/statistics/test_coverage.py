@@ -10,6 +10,7 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -426,10 +427,14 @@ def test_standard_errors_are_chosen_by_the_rule_that_was_written_before() -> Non
     assert choices_steps.chosen_number([few]) == 25
 
 
-def test_the_chosen_interval_of_excess_risk_is_that_of_the_code() -> None:
+@pytest.mark.parametrize("graded", [False, True])
+def test_the_chosen_interval_of_excess_risk_is_that_of_the_code(graded: bool) -> None:
     design = choices_areas.CONFIRMING_SECOND_EXCESS[1]
+    metric: Any = choices_areas.ExcessRisk(choices_areas.EXCESS_NAMES, 1)
+    if graded:
+        design = replace(choices_areas.CONFIRMING_GRADED_EXCESS[1], units=30)
+        metric = choices_areas.GradedExcess(choices_areas.GRADED_NAMES, 1)
     rule = choices_areas.ExcessRule(cost=1.0)
-    metric = choices_areas.ExcessRisk(choices_areas.EXCESS_NAMES, 1)
     methods = set()
     for seed in range(4):
         rng = np.random.default_rng(seed)

@@ -370,7 +370,11 @@ class GradedExcess(GradedRisk):
     """E-AURC of a graded loss."""
 
     id = "monitor-graded-excess-risk@1"
-    bounds = (0.0, np.inf)
+
+    def __init__(self, names: Sequence[str], n_labellings: int) -> None:
+        super().__init__(names, n_labellings)
+        costs = dict.fromkeys(self.facts.names, COST_OF_FAILURE)
+        self.facts = replace(self.facts, trials="images", error_costs=costs)
 
     def value(self, evidence: LabelledAlarms, weights: Weights) -> F64:
         """Return (R, 1, 1)."""

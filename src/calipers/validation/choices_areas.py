@@ -89,7 +89,9 @@ lowest; the rule so far had 2 below .90, .827 at the lowest. So it is the rule o
 E-AURC of a *graded* loss was covered in .847 of 300 data sets of a simulator outside this package,
 for the same reason. A third round (`GRADED_EXCESS`, confirmed by `CONFIRMING_GRADED_EXCESS`, with
 the same rules, again written before it was measured) asks for the same cost, half and twice as
-much. Every image falls short by something, so all units are in error.
+much. Every image falls short by something, so all units are in error. It chose the same cost: 6 of
+6 cells inside, where the rule so far had 5 and one below .90 (.888); all four confirming cells are
+inside with both.
 
 ``python -m calipers.validation.choices_areas`` prints all of it; the name of a round prints one.
 """
