@@ -15,6 +15,10 @@ import calipers as cal
 from calipers.evaluation.compare import narrowed
 from calipers.results.comparison import MARGIN_VERDICTS, VERDICTS
 from calipers.results.estimate import REASONS
+from calipers.statistics.comparison import bootstrapped, judge, left_out
+from calipers.statistics.weights import Units
+from calipers.validation.designs import CohortDesign
+from calipers.validation.designs import cohort_of as simulated
 from cases import cohort_of
 from evaluated import evaluated_demo
 
@@ -581,3 +585,36 @@ def test_equal_models_are_told_apart_in_one_of_twenty_cases(n_images):
         found = cal.evaluate(cohort, protocol, ci=False).compare(correction="none")
         rejected += [row.p < 0.05 for row in found.rows]
     assert ((rejected / sims >= 0.015) & (rejected / sims <= 0.09)).all(), rejected / sims
+
+
+def test_differences_in_ap_have_the_error_of_metrics_that_move_in_steps() -> None:
+    """Compared and ranked: the bootstrap and the jackknife for AP, the jackknife for F1."""
+    design = CohortDesign(
+        "d", 100, 1, always=True, sensitivity=0.97, likeness=0.0, alarms=0.1, unit="image"
+    )
+    ev = cal.evaluate(simulated(design, 1, 8), "overview", seed=3, ci=False)
+    found = ev.compare("a", "b", metrics=["AP@0.5", "F1@0.5"], correction="none", replicates=400)
+    units = Units.of("image", None, 100)
+    for row, in_steps in zip(found.rows, (True, False)):
+        (metric,) = ev.protocol.only([row.metric]).compile()
+        sides = []
+        for model in ("a", "b"):
+            sides.append({metric.recipe.key: metric.recipe.collect(ev.cohort, model)})
+        k = metric.facts.names.index(row.metric)
+        drawn = bootstrapped([metric], sides, units, 400, 3)
+        without = left_out([metric], sides, units)
+        assert without is not None
+        d = np.array([row.value_a - row.value_b])
+        replicates = (drawn[0][0] - drawn[1][0])[:, 0, k : k + 1]
+        beside = (without[0][0] - without[1][0])[:, 0, k : k + 1]
+        flags = np.array([in_steps])
+        tests = judge(d, replicates, None, units, 0.95, seed=3, left_out=beside, in_steps=flags)
+        assert (row.estimate.low, row.estimate.high) == pytest.approx(
+            (tests.intervals[0].low, tests.intervals[0].high), abs=1e-12
+        )
+        alone = judge(d, replicates, None, units, 0.95, seed=3, left_out=beside)
+        # AP moves in steps of which the jackknife makes too much, or too little.
+        assert (alone.p[0] == pytest.approx(row.p, abs=1e-6)) == (not in_steps)
+        ranking = ev.rank(row.metric, replicates=400)
+        p = min(pair.p for pair in ranking.pairs)
+        assert p == pytest.approx(row.p / 2, abs=1e-9)

@@ -206,6 +206,10 @@ def test_a_perfect_monitor_and_one_that_knows_nothing() -> None:
         "AC": 0.0,
     }
     assert values == pytest.approx(expected, abs=1e-12)
+    # Failures that cost nothing do not show what one costs that the monitor misses.
+    excess = found.get("E-AURC", "perfect")
+    assert excess.low == 0.0 < excess.high < 0.1
+    assert excess.method == "gamma-t"
     assert found.get("AUROC", "constant").value == 0.5
     assert found.get("FPR95", "constant").value == 1.0
     assert found.get("AURC", "constant").value == pytest.approx(0.25)

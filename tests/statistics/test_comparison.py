@@ -278,3 +278,22 @@ def test_a_difference_in_few_units_has_few_degrees_of_freedom() -> None:
     tests = paired.judge(d, replicates, None, units, 0.95, seed=7, left_out=left_out)
     for k, interval in enumerate(tests.intervals):
         assert (interval.low > 0 or interval.high < 0) == (tests.p[k] < 0.05)
+
+
+def test_the_error_of_a_metric_in_steps_is_the_root_mean_square_of_both() -> None:
+    """Values that jump when one of the units goes: the jackknife sees ten times the spread."""
+    units, random = Units.of("image", None, 30), np.random.default_rng(5)
+    replicates, d = random.normal(0.0, 1.0, (400, 3)), np.array([0.5, 0.5, 0.0])
+    left_out = random.normal(0.0, 2.0, (30, 3))
+    left_out[:, 2] = 0.0  # no unit moves it: the bootstrap alone
+    boot = paired.standard_error(d, replicates, units)
+    alone = paired.standard_error(d, replicates, units, left_out)
+    both = paired.standard_error(d, replicates, units, left_out, np.array([True, False, True]))
+    assert alone[0] > 5 * boot[0]
+    np.testing.assert_allclose(
+        both, [np.sqrt((boot[0] ** 2 + alone[0] ** 2) / 2), alone[1], boot[2]]
+    )
+    tests = paired.judge(
+        d, replicates, None, units, 0.95, left_out=left_out, in_steps=np.array([True, False, True])
+    )
+    np.testing.assert_allclose(tests.steps, d / both)

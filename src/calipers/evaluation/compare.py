@@ -266,8 +266,17 @@ class _ComparisonWork:
         level = self.evaluation.protocol.level
         span = facts.bounds[1] - facts.bounds[0]
         seed = self.evaluation.protocol.seed
+        in_steps = np.array([name in facts.rough for name in facts.names])
         tests = paired.judge(
-            d, replicates, trades, self.units, level, span=span, seed=seed, left_out=left_out
+            d,
+            replicates,
+            trades,
+            self.units,
+            level,
+            span=span,
+            seed=seed,
+            left_out=left_out,
+            in_steps=np.tile(in_steps, len(a)),
         )
         for at, (r, k) in enumerate(np.ndindex(a.shape)):
             if r and not facts.per_class:

@@ -186,7 +186,9 @@ class _Field:
             )
         if without is not None:
             values = np.stack([of_model[0][:, self.row, 0] for of_model in without], axis=1)
-            draws = SharedDraws(self.units, seed, self._filled(values) if self.fill else values)
+            values = self._filled(values) if self.fill else values
+            facts = self.metric.facts
+            draws = SharedDraws(self.units, seed, values, facts.names[0] in facts.rough)
         else:
             draws = SharedDraws(self.units, seed)
         standing = ranks.standing_of_values(

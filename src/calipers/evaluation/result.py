@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 # as long as errors are not many, with other costs; 7: it takes less where errors gather in units or
 # are misplaced, and stands for areas (AUROC, AUPR, best F1), which fall short by such a sum; 8:
 # means of AP over classes reach by their bias, those of AP over thresholds are narrower.
-INTERVAL_RULES = 8
+INTERVAL_RULES = 9
 ONE_ALARM = "FROC@1"
 ALARMS = "FP/image"
 

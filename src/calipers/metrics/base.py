@@ -143,6 +143,7 @@ class Facts:
     less_than_share: frozenset[str] = frozenset()
     # names that are sums of what errors cost, and what a lone error may cost, in references
     error_costs: Mapping[str, float] = field(default_factory=dict)
+    costs_of_images: bool = False  # ... in images instead
     equal_costs: frozenset[str] = frozenset()  # ... of which every error costs the same
     # names that errors with such costs keep below the highest value, instead of above 0
     shortfalls: frozenset[str] = frozenset()

@@ -84,6 +84,9 @@ OF_OTHERS = ("AUPR-in", "TNR95", "specificity")
 # costs 1 if it lies below all others, half of that if it looks like them. The choice is that of
 # `calipers.validation.choices_areas`.
 COST_OF_IMAGE = 0.75
+# What a failure at any rank adds to AURC on average, in images; one that is ranked as the very
+# safest of n adds ln(n). The choice is that of `calipers.validation.choices_areas`, too.
+COST_OF_FAILURE = 1.0
 # Bounds of shares, of mean losses, and of differences of losses that the caller gave.
 PLAIN, LOSSES, ANYTHING = (0.0, 1.0), (0.0, np.inf), (-np.inf, np.inf)
 
@@ -295,7 +298,28 @@ class ExcessRisk(OfLabellings):
     """
 
     id = "monitor-excess-risk@1"
-    bounds = (0.0, np.inf)
+
+    def __init__(self, names: Sequence[str], n_labellings: int) -> None:
+        super().__init__(names, n_labellings)
+        # A sum of what failures cost that are ranked as safe.
+        self.facts = replace(
+            self.facts,
+            trials="own",
+            error_costs=dict.fromkeys(self.facts.names, COST_OF_FAILURE),
+            costs_of_images=True,
+        )
+
+    def trials(self, evidence: LabelledAlarms) -> I64:
+        """Return (1, L x names): images on which an alarm is wanted."""
+        return np.repeat(evidence.positive.sum(axis=1), len(self.names))[None]
+
+    def errors(
+        self, name: str, evidence: LabelledAlarms, positive: Flags, unit: I64, n_units: int
+    ) -> tuple[int, int]:
+        """Return units with a wanted alarm, and those where another image has as high a score."""
+        score = evidence.board.alarm
+        wrong = positive & (score <= score[~positive].max(initial=-np.inf))
+        return n_marked(positive, unit, n_units), n_marked(wrong, unit, n_units)
 
     def each(self, evidence: LabelledAlarms, standing: Standing) -> Mapping[str, F64]:
         """Return name -> (L, R); never below 0, which rounding could be."""
@@ -346,7 +370,11 @@ class GradedExcess(GradedRisk):
     """E-AURC of a graded loss."""
 
     id = "monitor-graded-excess-risk@1"
-    bounds = (0.0, np.inf)
+
+    def __init__(self, names: Sequence[str], n_labellings: int) -> None:
+        super().__init__(names, n_labellings)
+        costs = dict.fromkeys(self.facts.names, COST_OF_FAILURE)
+        self.facts = replace(self.facts, trials="images", error_costs=costs)
 
     def value(self, evidence: LabelledAlarms, weights: Weights) -> F64:
         """Return (R, 1, 1)."""

@@ -53,7 +53,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64
+from calipers.arrays import F64, Flags
 from calipers.engine.ordered_map import in_order
 from calipers.errors import UsageError, did_you_mean
 from calipers.metrics.base import Evidence, Metric
@@ -232,6 +232,7 @@ def judge(
     span: float = math.inf,
     seed: int | None = None,
     left_out: F64 | None = None,
+    in_steps: Flags | None = None,
 ) -> DifferenceTests:
     """Return intervals and p values of differences (m,).
 
@@ -249,7 +250,9 @@ def judge(
         (`effective_freedom`); else those of the units.
     left_out
         (K, m) differences without one unit each, where there are not too many units: the standard
-        error is then that of the jackknife (`standard_error`).
+        error then knows the jackknife (`standard_error`).
+    in_steps
+        Which of the m metrics move in steps (``Facts.rough``); none if left out.
     """
     n = units.number
     steps = np.full(len(d), np.nan)
@@ -260,7 +263,7 @@ def judge(
         p_share = p = np.full(len(d), np.nan)
     else:
         support = [Support(n, freedom=units.freedom)] * len(d)
-        error = standard_error(d, replicates, units, left_out)
+        error = standard_error(d, replicates, units, left_out, in_steps)
         if seed is not None:
             freedom = effective_freedom(replicates, error, units, seed)
         reach = error * -special().stdtrit(freedom, (1.0 - level) / 2.0)
@@ -359,10 +362,12 @@ class SharedDraws:
     units: Units
     seed: int
     left_out: F64 | None = None  # (K, models) values without one unit each
+    in_steps: bool = False  # the metric moves in steps
 
     def superiority_p(self, d: F64, replicates: F64, left_out: F64 | None) -> F64:
         """Return one-sided p values, half of those that `judge` gives if the sign is right."""
-        error = standard_error(d, replicates, self.units, left_out)
+        in_steps = np.full(len(d), self.in_steps)
+        error = standard_error(d, replicates, self.units, left_out, in_steps)
         freedom = effective_freedom(replicates, error, self.units, self.seed)
         p = np.asarray(special().stdtr(freedom, -_steps(d, error)))
         return np.asarray(np.clip(p, smallest_p(self.units.number) / 2.0, 1.0))
@@ -559,11 +564,20 @@ def _joint_t(scores: F64, stride: int, freedom: int) -> F64:
     return np.array(draws)
 
 
-def standard_error(d: F64, replicates: F64, units: Units, left_out: F64 | None = None) -> F64:
+def standard_error(
+    d: F64,
+    replicates: F64,
+    units: Units,
+    left_out: F64 | None = None,
+    in_steps: Flags | None = None,
+) -> F64:
     """Return the standard errors of differences (m,).
 
     Of the jackknife: that of the bootstrap is 5 % too small for AP of 60 units. Where a unit cannot
-    be left out, all replicates agree, or there are too many units, that of the bootstrap.
+    be left out, all replicates agree, or there are too many units, that of the bootstrap. Of a
+    metric that moves in steps, such as AP at fixed recalls, one unit makes a step or none, which
+    the jackknife takes for spread: its error is the root mean square of both (chosen by
+    `validation.choices_steps`).
     """
     error = _error(d, replicates, units.number, units.freedom)
     if left_out is None:
@@ -578,6 +592,8 @@ def standard_error(d: F64, replicates: F64, units: Units, left_out: F64 | None =
         n = len(inside)
         squares += ((inside - inside.mean(axis=0)) ** 2).sum(axis=0) * (n - 1) / n
     keeps = np.isnan(squares) | (squares == 0.0) | (error == 0.0)
+    if in_steps is not None:
+        squares = np.where(in_steps, (squares + error**2) / 2.0, squares)
     return np.where(keeps, error, np.sqrt(squares))
 
 

@@ -313,7 +313,8 @@ def _supports(
         elif facts.names[k] in facts.error_costs and n_trials:
             # Costs are in references, and errors of a unit with several are likely to be alike.
             size = max(n_trials / max(n_tried, 1), 1.0)
-            event = facts.error_costs[facts.names[k]] / n_trials
+            of = counts[row][k][IMAGES] if facts.costs_of_images else n_trials
+            event = facts.error_costs[facts.names[k]] / of
         short = facts.names[k] in facts.shortfalls
         is_gain = facts.names[k] in facts.error_costs and not short
         supports.append(

@@ -13,12 +13,27 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from calipers.statistics.intervals import FEW_UNITS
 from calipers.statistics.weights import Units
 
 # The gate at a nominal 95 %.
 LOWEST, HIGHEST = 0.90, 0.995
 WIDEST = 1.5  # mean width, in widths of the true sampling interval
 NOMINAL = 0.95
+
+# Why cells lie outside: see `CoverageCell.why_outside`.
+NOT_POSSIBLE = "few cheap errors, one of which could cost a reference; no honest interval is inside"
+WITHIN_ERROR = "within two Monte-Carlo errors of .90"
+TOO_OFTEN = "covers more often than it must"
+UNEQUAL_COSTS = "few mistakes, each of which may cost anything from half a reference to two"
+NEAR_PERFECTION = (
+    "near perfection: many data sets have hardly an error, and what varies has few steps"
+)
+FEW_UNITS_VARY = "few units: their standard errors vary much"
+UNEXPLAINED = "not explained"
+COSTS_DIFFER = ("dAP/loc", "dAP/cls")  # gains whose errors cost most unequally
+LESS_IS_BETTER = ("dAP", "FP/image", "E-AURC", "AURC", "FPR95")
+NEARLY_PERFECT = 0.06  # so far from the best value, or less
 
 
 @dataclass(frozen=True)
@@ -76,6 +91,26 @@ class CoverageCell:
     def possible(self) -> bool:
         """Whether an honest interval could be inside, as far as is known."""
         return not self.least > WIDEST
+
+    @property
+    def why_outside(self) -> str:
+        """Why a cell lies outside, as far as is known; empty if it is inside."""
+        if self.inside:
+            return ""
+        if not self.possible:
+            return NOT_POSSIBLE
+        if self.coverage < LOWEST:
+            is_near = self.coverage + 2 * self.mc_error >= LOWEST
+            return WITHIN_ERROR if is_near else UNEXPLAINED
+        if self.coverage > HIGHEST:
+            return TOO_OFTEN
+        if self.metric.startswith(COSTS_DIFFER):
+            return UNEQUAL_COSTS
+        # How far from perfect the value is.
+        away = self.truth if self.metric.startswith(LESS_IS_BETTER) else 1.0 - self.truth
+        if away <= NEARLY_PERFECT:
+            return NEAR_PERFECTION
+        return FEW_UNITS_VARY if self.n_units < FEW_UNITS else UNEXPLAINED
 
     def __str__(self) -> str:
         mark = " " if self.inside else "*"

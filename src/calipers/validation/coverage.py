@@ -79,8 +79,9 @@ def _tables(
     holding = sum(cell.holds for cell in cells)
     possible = sum(cell.possible for cell in cells)
     yield (
-        f"Measured on {today}: {effort.simulations} data sets a cell with {effort.replicates} "
-        f"replicates each, {effort.extra} more for the true sampling interval, seed {effort.seed}. "
+        f'Measured on {today} by `make coverage ARGS="--seed {effort.seed}"`: '
+        f"{effort.simulations} data sets a cell with {effort.replicates} "
+        f"replicates each, {effort.extra} more for the true sampling interval. "
         f"Coverage lies within {_share(LOWEST)}-{_share(HIGHEST)} in {holding} of {len(cells)} "
         f"cells ({_percent(holding / len(cells))}); in {inside} "
         f"({_percent(inside / len(cells))}) the mean width is also at most {WIDEST:g} true widths. "
@@ -90,6 +91,8 @@ def _tables(
     yield ""
     yield from _family_table(cells, earlier)
     yield ""
+    yield from _outside_table(cells)
+    yield ""
     yield "### Every cell"
     yield ""
     yield "| family | number | design | K | truth | stated | coverage | MC error | width | least |"
@@ -97,12 +100,33 @@ def _tables(
     for cell in cells:
         mark = "" if cell.inside else " ⚠"
         least = "" if math.isnan(cell.least) else f"{cell.least:.2f}"
-        width = "" if math.isnan(cell.width) else f"{cell.width:.2f}"
         yield (
             f"| {cell.family} | {cell.metric} | {cell.design} | {cell.n_units} | "
             f"{cell.truth:.3f} | {cell.stated:.2f} | {_share(cell.coverage)}{mark} | "
-            f"{_share(cell.mc_error)} | {width} | {least} |"
+            f"{_share(cell.mc_error)} | {_width(cell)} | {least} |"
         )
+
+
+def _outside_table(cells: Sequence[CoverageCell]) -> Iterator[str]:
+    """Yield the cells outside with their reasons; those of one design and reason share a row."""
+    yield "### Cells outside"
+    yield ""
+    yield "| family | numbers | design | coverage | width | why |"
+    yield "|---|---|---|---|---|---|"
+    rows: dict[tuple[str, str], list[CoverageCell]] = {}
+    for cell in cells:
+        if not cell.inside:
+            rows.setdefault((cell.design, cell.why_outside), []).append(cell)
+    for (design, why), members in rows.items():
+        families = ", ".join(dict.fromkeys(cell.family for cell in members))
+        numbers = "; ".join(cell.metric for cell in members)
+        coverages = "; ".join(_share(cell.coverage) for cell in members)
+        widths = "; ".join(_width(cell) for cell in members)
+        yield f"| {families} | {numbers} | {design} | {coverages} | {widths} | {why} |"
+
+
+def _width(cell: CoverageCell) -> str:
+    return "" if math.isnan(cell.width) else f"{cell.width:.2f}"
 
 
 def _control_table(control: Sequence[CoverageCell]) -> Iterator[str]:

@@ -74,6 +74,14 @@ def _many(name: str, units: int, images: int, classes: tuple[float, ...]) -> Coh
     return CohortDesign(name, units, images, classes, sensitivity=0.75, alarms=0.5, separation=1.5)
 
 
+def _good(name: str, units: int, images: int, *parts: float) -> CohortDesign:
+    """Return a design with sensitivity and likeness, and few mistakes."""
+    sensitivity, likeness = parts
+    design = _single(name, units, images, sensitivity)
+    unit = "image" if images == 1 else "patient"
+    return replace(design, likeness=likeness, alarms=0.07, loose=0.01, unit=unit)
+
+
 # One object in every image; sensitivities from middling to nearly perfect.
 SINGLE = (
     replace(_single("60 patients x 5, alike", 60, 5), likeness=0.5, alarms=0.6, loose=0.08),
@@ -173,14 +181,23 @@ PAIRS = (
         unit="image",
     ),
 )
+# Two equal models that find nearly all: AP at fixed recalls moves in steps.
+NEARLY_ALL = (
+    _good("100 images, AP near 1, equal", 100, 1, 0.975, 0.0),
+    _good("170 images, AP near 1, equal", 170, 1, 0.97, 0.0),
+    _good("55 patients x 3, AP near 1, equal", 55, 3, 0.965, 0.1),
+)
 EQUAL = (
     replace(PAIRS[0], name="40 patients x 3, all equal", models=10),
     replace(PAIRS[2], name="80 images, all equal", sensitivity=0.8, gain=0.0, models=10),
     replace(
         _many("30 patients x 2, two classes, all equal", 30, 2, (0.7, 0.4)), loose=0.05, models=10
     ),
+    replace(_many("22 patients x 4, all equal", 22, 4, (0.6,)), loose=0.05, models=10),
+    replace(NEARLY_ALL[1], name="170 images, AP near 1, all equal", models=10),
 )
 OF_EQUAL = ("AP@0.5", "sensitivity", "F1")
+OF_NEARLY_ALL = ("AP@0.5", "AP", "F1")
 DIFFERENCES = ("AP@0.5", "sensitivity", "FROC", "PPV", "F1", "FP/image")
 MAPS = (
     MapDesign("40 patients x 3", 40, 3, 0.5, 1.5),
@@ -209,6 +226,7 @@ EXPERIMENTS: tuple[CoverageExperiment, ...] = (
     *_all_of(TWO, TWO_CLASSES),
     *_all_of(MANY, CLASS_MEANS),
     *(CoverageExperiment(d.name, partial(difference_cells, d, DIFFERENCES)) for d in PAIRS),
+    *(CoverageExperiment(d.name, partial(difference_cells, d, OF_NEARLY_ALL)) for d in NEARLY_ALL),
     *(CoverageExperiment(d.name, partial(equal_model_cells, d, OF_EQUAL)) for d in EQUAL),
     *(CoverageExperiment(d.name, partial(map_cells, d)) for d in MAPS),
 )

@@ -50,6 +50,7 @@ class MonitorDesign:
     separation: float  # of the scores, in standard deviations
     likeness: float = 0.3
     threshold: float = 1.0
+    blind: float = 0.0  # share of the failures that the monitor does not see
 
 
 def monitor_cells(design: MonitorDesign, effort: Effort) -> list[CoverageCell]:
@@ -99,7 +100,10 @@ def _monitored(
     is_wanted = difficulty > cut
     noise = np.sqrt(design.likeness) * rng.standard_normal(design.patients)[patient]
     noise = noise + np.sqrt(1 - design.likeness) * rng.standard_normal(n)
-    scores = noise + design.separation * is_wanted
+    is_seen = is_wanted
+    if design.blind:
+        is_seen = is_wanted & (rng.random(n) >= design.blind)
+    scores = noise + design.separation * is_seen
     scope = Scope.from_values((~is_wanted).astype(float), groups={"patient": patient})
     return evaluate_monitor(
         scores,
@@ -318,6 +322,8 @@ MONITORS = (
     MonitorDesign("100 patients x 2, a third fails", 100, 2, 0.33, 1.2),
     MonitorDesign("40 patients x 3, a fifth fails", 40, 3, 0.2, 1.5),
     MonitorDesign("30 patients x 10, good monitor", 30, 10, 0.45, 2.5),
+    MonitorDesign("90 patients x 2, blind spots", 90, 2, 0.3, 2.8, threshold=1.4, blind=0.06),
+    MonitorDesign("140 images, good monitor", 140, 1, 0.2, 3.0, 0.0, threshold=1.5),
 )
 MIXED = (
     MixedDesign("6 centres x 10 patients x 3", 6, 10, 3, (0.06, 0.08, 0.12)),

@@ -19,7 +19,14 @@ import numpy as np
 from calipers.arrays import F64, I64
 from calipers.evaluation.protocol import Protocol
 from calipers.metrics.base import Metric
-from calipers.statistics.comparison import Evidences, bootstrapped, judge, left_out, step_down
+from calipers.statistics.comparison import (
+    DifferenceTests,
+    Evidences,
+    bootstrapped,
+    judge,
+    left_out,
+    step_down,
+)
 from calipers.statistics.estimates import Certainty, estimates
 from calipers.statistics.weights import Units
 from calipers.validation.cells import NOMINAL, CoverageCell, Effort, Tally
@@ -44,6 +51,15 @@ thresholds = { from = 0.5, to = 0.95, step = 0.05 }
 [[metric]]
 name = "AP@0.5"
 kind = "average-precision"
+[[metric]]
+name = "area"
+kind = "average-precision"
+thresholds = { from = 0.5, to = 0.95, step = 0.05 }
+interpolation = "every-point"
+[[metric]]
+name = "area@0.5"
+kind = "average-precision"
+interpolation = "every-point"
 [[metric]]
 name = "sensitivity"
 kind = "sensitivity"
@@ -144,6 +160,10 @@ class Simulation:
             values.append(tables[m][quantity.row, k])
         return np.array(values, np.float64)
 
+    def moves_in_steps(self, name: str) -> bool:
+        """Return whether the values of a number move in steps."""
+        return name in self.metrics[self.place[name][0]].facts.rough
+
     def truth(self, quantities: Sequence[Quantity], effort: Effort) -> F64:
         """Return (models, quantities): the values of one very large data set."""
         cohort = cohort_of(self.design, effort.large(self.design.n_images), self.seed + 10**6)
@@ -195,6 +215,7 @@ def difference_cells(
     units = Units.of(design.unit, code, design.n_images)
     truth = simulation.truth(quantities, effort)
     tallies = [Tally(float(value)) for value in truth[0] - truth[1]]
+    in_steps = np.array([simulation.moves_in_steps(name) for name in names])
     total = effort.simulations + effort.extra
     for number, models in enumerate(simulation.data_sets(total, MODELS)):
         values = [simulation.values(evidence, quantities) for evidence in models]
@@ -204,7 +225,16 @@ def difference_cells(
                 tally.add_value(value)
             continue
         replicates, without = _replicates(simulation, models, quantities, units, (effort, number))
-        tests = judge(differences, replicates, None, units, 0.95, seed=number, left_out=without)
+        tests = judge(
+            differences,
+            replicates,
+            None,
+            units,
+            NOMINAL,
+            seed=number,
+            left_out=without,
+            in_steps=in_steps,
+        )
         for tally, value, interval in zip(tallies, differences.tolist(), tests.intervals):
             tally.add(value, interval.low, interval.high)
     cells = []
@@ -267,7 +297,19 @@ def equal_model_cells(
             i, j = np.triu_indices(size, k=1)
             d = values[i, q] - values[j, q]
             beside = None if without is None else _of_pairs(without, place, (i, j))
-            p = _adjusted(d, _of_pairs(resampled, place, (i, j)), units, seed, beside)
+            in_steps = np.full(len(d), simulation.moves_in_steps(name))
+            replicates = _of_pairs(resampled, place, (i, j))
+            tests = judge(
+                d,
+                replicates,
+                None,
+                units,
+                NOMINAL,
+                seed=seed,
+                left_out=beside,
+                in_steps=in_steps,
+            )
+            p = _adjusted(tests, replicates, units)
             silent[q, s] += not bool((p < 1.0 - NOMINAL).any())
     cells = []
     for (q, name), (s, size) in product(enumerate(names), enumerate(sizes)):
@@ -296,9 +338,8 @@ def _of_pairs(values: list[list[F64]], place: tuple[int, int], pairs: tuple[I64,
     return np.asarray(of_models[:, pairs[0]] - of_models[:, pairs[1]])
 
 
-def _adjusted(d: F64, replicates: F64, units: Units, seed: int, beside: F64 | None) -> F64:
+def _adjusted(tests: DifferenceTests, replicates: F64, units: Units) -> F64:
     """Return p values of all pairs as a comparison adjusts them."""
-    tests = judge(d, replicates, None, units, NOMINAL, seed=seed, left_out=beside)
     return step_down(
         tests.p,
         tests.steps,
