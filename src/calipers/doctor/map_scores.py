@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What may be wrong with the values of maps: channels, scores beyond 0..1, the background's scores.
 
-Each check looks at the files of a folder that were surveyed (`calipers.doctor.volume_folders`),
+Each check looks at the files of a folder that `calipers.doctor.volumes.volume_folders` surveyed,
 most of them beside the labels, and yields `Symptom`s. Options of `calipers maps` that mend
 something are added to a dictionary that all checks share.
 """
@@ -15,13 +15,13 @@ import numpy as np
 
 from calipers.arrays import Array
 from calipers.doctor.findings import Symptom, few
-from calipers.doctor.turned_volumes import MOST_OF, UNMET, voxel_dice
+from calipers.doctor.volumes.turned_volumes import MOST_OF, UNMET, voxel_dice
 from calipers.io.volumes.values import INVERTED, LEAST_PERCENT, PERCENT
 from calipers.io.volumes.volume import shape_text
 from calipers.show.words import count_text, digits, whole_text
 
 if TYPE_CHECKING:
-    from calipers.doctor.volume_folders import Survey
+    from calipers.doctor.volumes.volume_folders import Survey
 
 MOST_TRIED = 12  # pairs on which channels and orders are tried
 # Share of pairs of voxels in which the one on a reference has the higher score: mean of all maps.

@@ -25,23 +25,30 @@ from typing import Any
 import numpy as np
 
 from calipers.arrays import Array
-from calipers.doctor.checkup import check_files, refusal
-from calipers.doctor.findings import Symptom, conclusion, few
+from calipers.doctor.checkup import check_files
+from calipers.doctor.findings import Symptom, conclusion, few, refusal
 from calipers.doctor.map_scores import (
     background_values,
     channels,
     inverted_maps,
     scale,
 )
-from calipers.doctor.numbered_objects import (
+from calipers.doctor.remedies import Inputs
+from calipers.doctor.volumes.numbered_objects import (
     numbered_objects,
     numbered_references,
     unclassed_objects,
 )
-from calipers.doctor.remedies import Inputs
-from calipers.doctor.turned_volumes import turned
-from calipers.doctor.volume_cases import cases, copies, groups_of, misspelt, names, odd_cases
-from calipers.doctor.volume_grids import grids
+from calipers.doctor.volumes.turned_volumes import turned
+from calipers.doctor.volumes.volume_cases import (
+    cases,
+    copies,
+    groups_of,
+    misspelt,
+    names,
+    odd_cases,
+)
+from calipers.doctor.volumes.volume_grids import grids
 from calipers.errors import CalipersError, InputError
 from calipers.io.read import PathName, sniff
 from calipers.io.volumes.dataset_json import label_folders

@@ -15,7 +15,7 @@ not.
 
 If only one side numbers its objects, its numbers mean nothing to the other, and all values are one
 finding: `unclassed_objects` of predictions, `numbered_references`.
-`calipers.doctor.volume_folders` calls all three.
+`calipers.doctor.volumes.volume_folders` calls all three.
 """
 
 from __future__ import annotations
