@@ -13,6 +13,7 @@ import pytest
 
 import calipers as cal
 from calipers.cli.main import run
+from calipers.io.write_volume import write_volume
 from reference.luna16 import Scan, sensitivity_at
 
 RESULT = "../result"  # a folder of inputs takes no results
@@ -139,3 +140,56 @@ def test_further_images_of_all_models_are_added_once(folder: Path) -> None:
     assert cohort.images.ids == ("a", "b", "d")
     assert [len(table) for table in cohort.models.values()] == [4, 2]
     assert "2 images are known from predictions only" in " ".join(cohort.intake.files[0].notes)
+
+
+def lesions(seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Label volumes of one class, and candidates with whole scores from 1 to 5."""
+    draw = np.random.default_rng(seed)
+    truth, scores = {}, {}
+    for k in range(24):
+        volume = np.zeros((4, 40, 40), np.uint8)
+        candidates = np.zeros((4, 40, 40), np.uint8)
+        for cell in draw.permutation(9)[:4].tolist():
+            y, x = 13 * (cell // 3) + 2, 13 * (cell % 3) + 2
+            is_lesion = draw.random() < 0.4
+            if is_lesion:
+                volume[1:3, y : y + 6, x : x + 6] = 1
+            if draw.random() < 0.8:
+                y, x = y + int(draw.integers(-2, 3)), x + int(draw.integers(-2, 3))
+                place = slice(1, 3), slice(y, y + 6), slice(x, x + 6)
+                candidates[place] = draw.integers(2, 6) if is_lesion else draw.integers(1, 4)
+        truth[f"case_{k:03}"], scores[f"case_{k:03}"] = volume, candidates
+    return truth, scores
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_detection_maps_of_whole_scores(
+    seed: int, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picai_eval = pytest.importorskip("picai_eval")
+    truth, scores = lesions(seed)
+    for place, volumes in (("labels", truth), ("detections", scores)):
+        for name, volume in volumes.items():
+            (folder / place).mkdir(exist_ok=True)
+            write_volume(folder / place / f"{name}.nii.gz", volume)
+    values = first_numbers(capsys, "labels", "detections")
+    right = picai_eval.evaluate(
+        y_det=[volume / (1.0 + volume) for volume in scores.values()], y_true=list(truth.values())
+    )
+    assert values["AUROC/case"] == pytest.approx(right.auroc, abs=1e-9)
+    assert values["AP@0.1"] == pytest.approx(right.AP, abs=1e-9)
+
+
+def test_classes_that_the_references_lack_are_no_scores(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model of four classes beside labels of one: only its own class lies on them."""
+    truth, _ = lesions(0)
+    for name, volume in truth.items():
+        others = np.where(np.roll(volume, 13, axis=2) > 0, 3, 0) + volume * 2
+        for place, voxels in (("labels", volume), ("predictions", others.astype(np.uint8))):
+            (folder / place).mkdir(exist_ok=True)
+            write_volume(folder / place / f"{name}.nii.gz", voxels)
+    run(["doctor", "labels", "predictions", "--json"])
+    result = json.loads(capsys.readouterr().out)
+    assert "whole-scores" not in {finding["code"] for finding in result["findings"]}

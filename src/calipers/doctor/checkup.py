@@ -28,9 +28,10 @@ from calipers.doctor.findings import MOST_EXAMPLES, Symptom, conclusion, few, re
 from calipers.doctor.input_files import (
     only_file,
     open_inputs,
+    predictions_beside,
     read_parts,
     references_inside,
-    right_place,
+    right_places,
 )
 from calipers.doctor.reference_checks import COHORT_CHECKS
 from calipers.doctor.remedies import Inputs, Plan, commands_of, lenient_commands
@@ -112,6 +113,7 @@ def check_files(
     inside = references_inside(inputs)
     if inside is not None:
         symptom = only_file(references, inside, "references")
+        predictions = predictions or predictions_beside(inside, inputs)
         rest = check_files(inside, predictions, groups, progress=progress, **reading)
         findings = unexplained([symptom, *rest.findings])
         return replace(rest, findings=tuple(findings), refused=True)
@@ -350,15 +352,20 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
         try:
             parts = read_parts(name, path, opened.index, own_options)
         except InputError as error:
-            place, symptom = right_place(path, opened.index, own_options, error)
-            if place is None:
+            places, symptom = right_places(path, opened.index, own_options, error)
+            if not places:
                 findings.append(refusal(error, fspath(path)))
                 failed = True
                 continue
             symptoms = [*symptoms, symptom]
+            if len(places) > 1:
+                own_models = {model_name(place): place for place in places}
+                rest = {other: of for other, of in inputs.predictions.items() if other != name}
+                inputs = replace(inputs, predictions={**rest, **own_models})
+                return _check_opened(opened, symptoms, inputs)
             findings.append(symptom)
-            inputs = replace(inputs, predictions={**inputs.predictions, name: place})
-            parts = read_parts(name, place, opened.index, own_options)
+            inputs = replace(inputs, predictions={**inputs.predictions, name: places[0]})
+            parts = read_parts(name, places[0], opened.index, own_options)
         for file, model, kind, part in parts:
             pixels = _pixels(path, part)
             if pixels is not None and own_options.box_format is None:

@@ -3,20 +3,24 @@
 
 References in a box format that cannot be right are opened in one that can be, and those of several
 readers by the usual rule (`open_inputs`). A folder may hold the file that is meant, and a file may
-be a part of the folder that is meant (`references_inside`, `right_place`).
+be a part of the folder that is meant (`references_inside`, `right_places`).
 `calipers.doctor.checkup` calls these.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from os import fspath
 from pathlib import Path
 
+import numpy as np
+
+from calipers.data.objects import to_corners
 from calipers.data.rules import examine
 from calipers.doctor.box_trials import LAYOUTS
-from calipers.doctor.findings import MOST_EXAMPLES, Symptom, refusal
+from calipers.doctor.findings import MOST_EXAMPLES, Symptom, few, refusal
 from calipers.doctor.remedies import Inputs
 from calipers.errors import CalipersError, InputError
 from calipers.io.assemble import apply_rules
@@ -29,7 +33,7 @@ from calipers.io.read import (
     with_predicted_images,
 )
 from calipers.io.reader import ObjectPart, Options, ReferenceIndex
-from calipers.io.source import InputFile
+from calipers.io.source import InputFile, model_name
 
 USUAL_READERS = "majority"  # the rule for several readers that a command proposes
 PICTURES, ANNOTATIONS = "label-volumes", "annotations"  # format of pictures, folder beside them
@@ -106,30 +110,50 @@ def read_parts(
     return [(file, model, kind, read_part()) for file, model, kind, read_part in models]
 
 
-def right_place(
+def right_places(
     path: PathName, index: ReferenceIndex, options: Options, error: InputError
-) -> tuple[str | None, Symptom]:
-    """Return the file in a folder, or the folder around a file, that holds the predictions which
-    the path itself does not, and the finding that says so; None if there is none.
+) -> tuple[list[str], Symptom]:
+    """Return the files in a folder, or the folder around a file, that hold the predictions which
+    the path itself does not, and the finding that says so; nothing if there are none.
     """
     about = fspath(path)
-    inside = _file_inside(path, index, options)
-    if inside is not None:
-        return inside, only_file(path, inside, "predictions")
+    inside, n_alike = _files_inside(path, index, options)
+    if len(inside) == 1:
+        return inside, only_file(path, inside[0], "predictions", n_alike)
+    if inside:
+        message = "the folder as a whole is not an input; several files in it hold predictions"
+        hint = "give these files: each is a model"
+        n = len(inside)
+        return inside, Symptom("not-a-file", "error", about, message, n, n, hint, few(inside))
     around = _folder_around(path, index, options)
+    places = [] if around is None else [around]
     message = f"expected {error.expected}; the folder has what the file lacks"
-    examples = () if around is None else (around,)
-    return around, Symptom(
-        "part-of-a-folder", "error", about, message, 1, 1, "give the folder", examples
+    return places, Symptom(
+        "part-of-a-folder", "error", about, message, 1, 1, "give the folder", tuple(places)
     )
 
 
-def only_file(folder: PathName, inside: str, what: str) -> Symptom:
+def only_file(folder: PathName, inside: str, what: str, n_alike: int = 1) -> Symptom:
     """Return the finding that one file of a folder has to be given, not the folder."""
     message = f"the folder as a whole is not an input; one file in it holds {what}"
+    if n_alike > 1:
+        message = (
+            f"the folder as a whole is not an input; {n_alike} files in it hold the same {what}"
+        )
     return Symptom(
-        "not-a-file", "error", fspath(folder), message, 1, 1, "give this file", (inside,)
+        "not-a-file", "error", fspath(folder), message, 1, n_alike, "give this file", (inside,)
     )
+
+
+def predictions_beside(references: PathName, inputs: Inputs) -> dict[str, PathName]:
+    """Return the files with predictions in the folder of references, by the names of models."""
+    try:
+        index = open_inputs(replace(inputs, references=references))[0].index
+    except CalipersError:
+        return {}
+    folder = Path(fspath(references)).parent
+    files, _ = _files_inside(folder, index, inputs.options.of_predictions())
+    return {model_name(file): file for file in files}
 
 
 def references_inside(inputs: Inputs) -> str | None:
@@ -197,22 +221,46 @@ def _knows_all_images(file: Path, inputs: Inputs) -> bool:
     return True
 
 
-def _file_inside(path: PathName, index: ReferenceIndex, options: Options) -> str | None:
-    """Return the only file with predictions in a folder that is none itself, such as the results
-    that a tool writes beside curves and weights.
+def _files_inside(path: PathName, index: ReferenceIndex, options: Options) -> tuple[list[str], int]:
+    """Return the files with predictions in a folder that is none itself, such as the results that a
+    tool writes beside curves and weights, and how many hold the same as the first. Of these only
+    the first is returned, and files that name other images are no predictions for these.
     """
     place = Path(fspath(path))
     if not place.is_dir():
-        return None
+        return [], 0
     files = [entry for entry in sorted(place.iterdir()) if entry.suffix.lower() in RESULTS]
-    readable = []
+    readable: dict[str, list[ObjectPart]] = {}
     for file in files[:MOST_RESULTS]:
         try:
-            read_parts("", file, index, options)
+            readable[fspath(file)] = [part for *_, part in read_parts("", file, index, options)]
         except CalipersError:
             continue
-        readable.append(fspath(file))
-    return readable[0] if len(readable) == 1 else None
+    ours = {file: parts for file, parts in readable.items() if not _names_others(parts)} or readable
+    distinct: list[str] = []
+    for name, parts in ours.items():
+        if not any(_are_alike(parts, ours[other]) for other in distinct):
+            distinct.append(name)
+    return distinct, 1 + len(ours) - len(distinct)
+
+
+def _names_others(parts: Sequence[ObjectPart]) -> bool:
+    return any((part.delivery.image < 0).any() for part in parts)
+
+
+def _are_alike(parts: Sequence[ObjectPart], others: Sequence[ObjectPart]) -> bool:
+    """Return whether two files have the same boxes, classes and scores, in any order."""
+    if len(parts) != 1 or len(others) != 1:
+        return False
+    tables = []
+    for delivery in (parts[0].delivery, others[0].delivery):
+        if delivery.score is None or delivery.masks is not None:
+            return False
+        corners = to_corners(delivery.boxes, delivery.box_format.partition("-")[0])[0]
+        rows = np.column_stack([delivery.image, delivery.label, delivery.score, corners])
+        tables.append(rows[np.lexsort(rows.T[::-1])])
+    first, second = tables
+    return first.shape == second.shape and bool(np.allclose(first, second, atol=1e-3))
 
 
 def _folder_around(path: PathName, index: ReferenceIndex, options: Options) -> str | None:

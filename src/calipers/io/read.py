@@ -50,7 +50,7 @@ PathName = str | PathLike[str]
 Predictions = PathName | Mapping[str, PathName] | Sequence[PathName] | None
 PendingModel = tuple[InputFile, str, str, Callable[[], ObjectPart]]
 
-GZIP = b"\x1f\x8b"  # with which compressed files begin
+GZIP, ZIP = b"\x1f\x8b", b"PK\3\4"  # with which compressed files and archives begin
 # Data sets with a thousand classes exist; nobody reads them in a terminal.
 SHOWN_CLASSES = 30
 
@@ -291,6 +291,8 @@ def sniff_file(file: InputFile) -> Sniffed:
         hint = "for a YOLO data set, give the folder of its labels, such as labels/val"
     if bytes(file.data[:2]) == GZIP:
         hint = "unpack the file first"
+    if bytes(file.data[:4]) == ZIP:
+        hint = "several files are in the archive: unpack it, and give the folder"
     raise InputError(
         f"one of the formats {names}",
         rule="format",

@@ -45,6 +45,7 @@ from calipers.io.tables.columns import (
     SIZES,
     SPACINGS,
     Layout,
+    are_sides,
     columns_for_role,
     find_columns,
     find_layout,
@@ -217,8 +218,7 @@ def _are_sides(table: FileTable, layout: Layout, k: int, lengths: F64) -> bool:
         return False
     low, _ = numbers(table, layout.box[k])
     high, _ = numbers(table, layout.box[k + layout.dimensions])
-    # Sides may be rounded, or count the last pixel.
-    return bool((np.abs(high - low - lengths)[np.isfinite(lengths)] <= 1).all())
+    return are_sides(low, high, lengths)
 
 
 def add_groups(
