@@ -24,6 +24,7 @@ import numpy as np
 
 from calipers.data.cohort import Cohort, FileIntake, Images, Intake
 from calipers.data.rules import Delivery, Role, as_predictions, as_references
+from calipers.doctor.class_agreement import targets
 from calipers.doctor.findings import MOST_EXAMPLES, Symptom, conclusion, few, refusal
 from calipers.doctor.input_files import (
     only_file,
@@ -33,6 +34,8 @@ from calipers.doctor.input_files import (
     references_inside,
     right_places,
 )
+from calipers.doctor.map_scores import rank_agreement
+from calipers.doctor.name_symptoms import IMAGE_NAMES
 from calipers.doctor.reference_checks import COHORT_CHECKS
 from calipers.doctor.remedies import Inputs, Plan, commands_of, lenient_commands
 from calipers.doctor.symptoms import (
@@ -202,19 +205,25 @@ def _check_all_images(checkup: Checkup, inputs: Inputs) -> Checkup | None:
     predictions name if the format of the references omits images without any; None if no prediction
     is on one of them.
     """
-    n_unknown = sum(symptom.count for symptom in checkup.findings if symptom.code == UNKNOWN_IMAGE)
+    n_unknown = _n_unlisted(checkup)
     if not n_unknown or inputs.options.all_images:
         return None
-    if inputs.groups is None and not _omits_empty(inputs):
+    opened = open_inputs(inputs)[0]
+    is_open = reader_of(opened.file.format).may_omit_empty and _has_no_empty(checkup.cohort)
+    if inputs.groups is None and not opened.file.omits_empty and not is_open:
         return None
     try:
         reading = {**inputs.reading, "all_images": True}
         whole = _check_opened(*open_inputs(replace(inputs, reading=reading)))
     except CalipersError:
         return None
-    rest = sum(symptom.count for symptom in whole.findings if symptom.code == UNKNOWN_IMAGE)
-    n_further = whole.cohort.n_images - checkup.cohort.n_images
-    if rest >= n_unknown:
+    # Names that differ are mended in copies of the predictions, which have the further images.
+    cohort = next(iter(whole.repaired.values()), whole.cohort)
+    n_further = cohort.n_images - checkup.cohort.n_images
+    if n_further <= 0 or _n_unlisted(whole) > n_unknown:
+        return None
+    is_open &= inputs.groups is None and not opened.file.omits_empty
+    if is_open and not _are_without_objects(cohort, checkup.cohort.n_images):
         return None
     if inputs.groups is not None:
         code, about = "images-in-groups", fspath(inputs.groups)
@@ -227,14 +236,50 @@ def _check_all_images(checkup: Checkup, inputs: Inputs) -> Checkup | None:
             "--all-images: they count as images without references. Images that have neither are "
             "not known, and rates per image are too high if there are any: list them if you can"
         )
-    counts = (n_further, whole.cohort.n_images)
-    names = whole.cohort.images.ids[checkup.cohort.n_images :]
+    if is_open:
+        message += ", mostly with lower scores than those on objects"
+        hint += "; if they are not to be evaluated, --lenient leaves their predictions out"
+    counts = (n_further, cohort.n_images)
+    names = cohort.images.ids[checkup.cohort.n_images :]
     symptom = Symptom(code, "error", about, message, *counts, hint, few(names[:MOST_EXAMPLES]))
     return replace(whole, findings=tuple(unexplained([symptom, *whole.findings])), refused=True)
 
 
-def _omits_empty(inputs: Inputs) -> bool:
-    return open_inputs(inputs)[0].file.omits_empty
+def _n_unlisted(checkup: Checkup) -> int:
+    """Return how many predictions are on images that the references do not list, or how many such
+    images there are where all names differ.
+    """
+    count = 0
+    for symptom in checkup.findings:
+        if symptom.code == UNKNOWN_IMAGE:
+            count += symptom.count
+        elif symptom.code == IMAGE_NAMES:
+            count += symptom.total - symptom.count
+    return count
+
+
+def _has_no_empty(cohort: Cohort) -> bool:
+    """Return whether every image of the references has some."""
+    return bool((np.diff(cohort.references.offsets) > 0).all())
+
+
+def _are_without_objects(cohort: Cohort, n_listed: int) -> bool:
+    """Return whether images beyond the listed ones have so few predictions, and so unsure ones,
+    that they may well have no objects; images of another split have as sure ones as those listed.
+    """
+    for predictions in cohort.models.values():
+        sample = RawPredictions.of(predictions)
+        n_unlisted = len(np.unique(sample.image[sample.image >= n_listed]))
+        if n_unlisted > len(np.unique(sample.image[sample.image < n_listed])):
+            return False
+        rows, target = targets(cohort, sample)
+        best = np.full(cohort.n_images, -np.inf)
+        np.maximum.at(best, sample.image, predictions.score)
+        further = best[n_listed:][np.isfinite(best[n_listed:])]
+        hits = predictions.score[rows[target >= 0]]
+        if len(further) and rank_agreement(hits, further) <= 0.5:
+            return False
+    return True
 
 
 def _split_folder(checkup: Checkup, inputs: Inputs) -> Path | None:
@@ -399,7 +444,8 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
         # A file of several models is examined once for each.
         shares = Counter(owner for owner, *_ in cases)
         steps.begin(f"examining {name}", steps.predictions[name] // shares[name])
-        case = Case(bare, path, sample, keys, class_keys, assembled.box_formats[0], inputs.progress)
+        case = Case(bare, path, sample, keys, class_keys, assembled.box_formats[0])
+        case = replace(case, all_images=options.all_images, progress=inputs.progress)
         own, case = examine_case(case, MODEL_CHECKS, steps.within)
         findings += own
         # Boxes of which it is known that they are wrong, and not exactly how.

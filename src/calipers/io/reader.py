@@ -417,6 +417,8 @@ class Reader(ABC):
     inputs: ClassVar[tuple[str, ...]] = ("file",)
     # The preset by which the challenge behind these references is judged; empty: none is.
     preset: ClassVar[str] = ""
+    # Whether some who write this format leave out images without objects, and others do not.
+    may_omit_empty: ClassVar[bool] = False
     # Files that complete a list if they lie beside it; then the folder is the whole input.
     companions: ClassVar[tuple[str, ...]] = ()
 
