@@ -10,7 +10,7 @@ import pytest
 
 from calipers.cli.main import run
 from calipers.doctor.remedies import Inputs
-from calipers.doctor.volume_folders import VolumeCheckup, check_volumes
+from calipers.doctor.volumes.volume_folders import VolumeCheckup, check_volumes
 from calipers.io.write_volume import write_volume
 
 Arrays = dict[str, np.ndarray]

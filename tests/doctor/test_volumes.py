@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from calipers.cli.main import run
-from calipers.doctor import volume_folders
 from calipers.doctor.remedies import Inputs
-from calipers.doctor.volume_folders import VolumeCheckup, are_volumes, check_volumes
+from calipers.doctor.volumes import volume_folders
+from calipers.doctor.volumes.volume_folders import VolumeCheckup, are_volumes, check_volumes
 from calipers.io.volumes.volume import Volume
 from calipers.io.write_volume import write_volume
 

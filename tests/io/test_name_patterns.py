@@ -10,7 +10,7 @@ import pytest
 
 from calipers.cli.main import run
 from calipers.doctor.remedies import Inputs
-from calipers.doctor.volume_folders import check_volumes
+from calipers.doctor.volumes.volume_folders import check_volumes
 from calipers.errors import InputError
 from calipers.io.name_patterns import proposed_patterns
 from calipers.io.volumes.pairing import pair

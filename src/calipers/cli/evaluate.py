@@ -311,7 +311,7 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
     from calipers import __version__
     from calipers.doctor.checkup import check_files
     from calipers.doctor.remedies import Inputs
-    from calipers.doctor.volume_folders import are_volumes
+    from calipers.doctor.volumes.volume_folders import are_volumes
     from calipers.evaluation.result import cohort_counts
 
     files = named_files(predictions)
@@ -371,7 +371,7 @@ def _failure(
 def _inspect_volumes(inputs: Inputs, options: dict[str, Any]) -> int:
     """Show what is wrong with folders of volumes."""
     from calipers import __version__
-    from calipers.doctor.volume_folders import check_volumes
+    from calipers.doctor.volumes.volume_folders import check_volumes
 
     if options["repair"] is not None:
         raise UsageError("--repair rewrites files of boxes; volumes are left as they are")

@@ -390,7 +390,7 @@ def reading_options(function: F) -> F:
         click.option(
             "--all-images",
             is_flag=True,
-            help="Also evaluate images that only --groups names; they have no references.",
+            help="Also evaluate images that only --groups, or else only predictions, name.",
         ),
         click.option(
             "--readers",

@@ -136,7 +136,7 @@ def source_of(
 
 def _holds_labels(path: str) -> bool:
     """Return whether the first files of a folder hold labels, not scores."""
-    from calipers.doctor.volume_folders import file_facts
+    from calipers.doctor.volumes.volume_folders import file_facts
     from calipers.io.volumes.open import open_volume
     from calipers.io.volumes.pairing import list_samples
 

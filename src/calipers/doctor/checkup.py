@@ -23,9 +23,19 @@ from typing import Any
 import numpy as np
 
 from calipers.data.cohort import Cohort, FileIntake, Images, Intake
-from calipers.data.rules import Delivery, Role, as_predictions, as_references, examine
-from calipers.doctor.box_trials import LAYOUTS
-from calipers.doctor.findings import MOST_EXAMPLES, Symptom, conclusion, few
+from calipers.data.rules import Delivery, Role, as_predictions, as_references
+from calipers.doctor.class_agreement import targets
+from calipers.doctor.findings import MOST_EXAMPLES, Symptom, conclusion, few, refusal
+from calipers.doctor.input_files import (
+    only_file,
+    open_inputs,
+    predictions_beside,
+    read_parts,
+    references_inside,
+    right_places,
+)
+from calipers.doctor.map_scores import rank_agreement
+from calipers.doctor.name_symptoms import IMAGE_NAMES
 from calipers.doctor.reference_checks import COHORT_CHECKS
 from calipers.doctor.remedies import Inputs, Plan, commands_of, lenient_commands
 from calipers.doctor.symptoms import (
@@ -44,21 +54,14 @@ from calipers.io.read import (
     PathName,
     PendingModel,
     describe,
-    open_references,
     pending_models,
     sniff,
 )
 from calipers.io.reader import ImageList, ObjectPart, Options, ReferenceIndex, reader_of
 from calipers.io.source import InputFile, InputFolder, Progress, model_name
 
-USUAL_READERS = "majority"  # the rule for several readers that a command proposes
 EXAMINED = 1 << 24  # bytes of a table without references, about 300,000 rows: a few seconds
 UNKNOWN_IMAGE = "unknown-image"
-SENT_HERE = "; calipers doctor compares the names"
-PICTURES, ANNOTATIONS = "label-volumes", "annotations"  # format of pictures, folder beside them
-REFERENCES = (".json", ".xml", ".csv", ".tsv", ".parquet", ".sqlite")  # of whole data sets
-RESULTS = (".json", ".csv", ".tsv", ".parquet")  # files in which tools write predictions
-MOST_RESULTS = 20  # of a folder that are tried
 PIXELS = "cxcywh"  # boxes as in YOLO, in pixels
 MOST_FRACTIONS = 0.5  # share of boxes beyond which they are pixels; a small one lies within 0..1
 
@@ -110,9 +113,10 @@ def check_files(
         The references cannot be read at all, in no order and box format that was tried.
     """
     inputs = Inputs(references, predictions, groups, reading, progress=progress)
-    inside = _references_inside(inputs)
+    inside = references_inside(inputs)
     if inside is not None:
-        symptom = _only_file(references, inside, "references")
+        symptom = only_file(references, inside, "references")
+        predictions = predictions or predictions_beside(inside, inputs)
         rest = check_files(inside, predictions, groups, progress=progress, **reading)
         findings = unexplained([symptom, *rest.findings])
         return replace(rest, findings=tuple(findings), refused=True)
@@ -121,7 +125,7 @@ def check_files(
     steps = _CheckupSteps(inputs)
     steps.begin("reading", steps.references)
     try:
-        opened, symptoms, inputs = _open(steps.of(inputs))
+        opened, symptoms, inputs = open_inputs(steps.of(inputs))
     except InputError as error:
         if error.rule != "wrong-role" or len(predictions) > 1:
             raise
@@ -152,7 +156,7 @@ def _holds_predictions(opened: OpenReferences, inputs: Inputs) -> bool:
     if not reader_of(opened.file.format).holds_both:
         return False
     try:
-        parts = _read_parts("", inputs.references, opened.index, inputs.options.of_predictions())
+        parts = read_parts("", inputs.references, opened.index, inputs.options.of_predictions())
     except CalipersError:
         return False
     return any(len(part.delivery) for _, _, _, part in parts)
@@ -172,7 +176,10 @@ def _check_whole_folder(checkup: Checkup, opened: OpenReferences, inputs: Inputs
     try:
         if sniff(folder).format != opened.file.format:
             return None
-        whole = _check_opened(*_open(replace(inputs, references=folder)))
+        of_folder = replace(inputs, references=folder)
+        whole = _check_opened(*open_inputs(of_folder))
+        if companions:
+            whole = _check_all_images(whole, of_folder) or whole
     except CalipersError:
         return None
     if not whole.commands or any(symptom.code == "unknown-image" for symptom in whole.findings):
@@ -194,31 +201,85 @@ def _check_whole_folder(checkup: Checkup, opened: OpenReferences, inputs: Inputs
 
 
 def _check_all_images(checkup: Checkup, inputs: Inputs) -> Checkup | None:
-    """Examine the images that only the table of groups names, as well; None if no prediction is on
-    one of them.
+    """Examine the images that only the table of groups names, as well, or those that only the
+    predictions name if the format of the references omits images without any; None if no prediction
+    is on one of them.
     """
-    n_unknown = sum(symptom.count for symptom in checkup.findings if symptom.code == UNKNOWN_IMAGE)
-    if not n_unknown or inputs.groups is None or inputs.options.all_images:
+    n_unknown = _n_unlisted(checkup)
+    if not n_unknown or inputs.options.all_images:
+        return None
+    opened = open_inputs(inputs)[0]
+    is_open = reader_of(opened.file.format).may_omit_empty and _has_no_empty(checkup.cohort)
+    if inputs.groups is None and not opened.file.omits_empty and not is_open:
         return None
     try:
         reading = {**inputs.reading, "all_images": True}
-        whole = _check_opened(*_open(replace(inputs, reading=reading)))
+        whole = _check_opened(*open_inputs(replace(inputs, reading=reading)))
     except CalipersError:
         return None
-    rest = sum(symptom.count for symptom in whole.findings if symptom.code == UNKNOWN_IMAGE)
-    n_further = whole.cohort.n_images - checkup.cohort.n_images
-    if rest >= n_unknown:
+    # Names that differ are mended in copies of the predictions, which have the further images.
+    cohort = next(iter(whole.repaired.values()), whole.cohort)
+    n_further = cohort.n_images - checkup.cohort.n_images
+    if n_further <= 0 or _n_unlisted(whole) > n_unknown:
         return None
-    symptom = Symptom(
-        "images-in-groups",
-        "error",
-        fspath(inputs.groups),
-        "images that only this table names have predictions",
-        n_further,
-        whole.cohort.n_images,
-        "if they have no references, pass --all-images: they count as images without any",
-    )
+    is_open &= inputs.groups is None and not opened.file.omits_empty
+    if is_open and not _are_without_objects(cohort, checkup.cohort.n_images):
+        return None
+    if inputs.groups is not None:
+        code, about = "images-in-groups", fspath(inputs.groups)
+        message = "images that only this table names have predictions"
+        hint = "if they have no references, pass --all-images: they count as images without any"
+    else:
+        code, about = "images-in-predictions", fspath(inputs.references)
+        message = "the references list only images with objects; others have predictions"
+        hint = (
+            "--all-images: they count as images without references. Images that have neither are "
+            "not known, and rates per image are too high if there are any: list them if you can"
+        )
+    if is_open:
+        message += ", mostly with lower scores than those on objects"
+        hint += "; if they are not to be evaluated, --lenient leaves their predictions out"
+    counts = (n_further, cohort.n_images)
+    names = cohort.images.ids[checkup.cohort.n_images :]
+    symptom = Symptom(code, "error", about, message, *counts, hint, few(names[:MOST_EXAMPLES]))
     return replace(whole, findings=tuple(unexplained([symptom, *whole.findings])), refused=True)
+
+
+def _n_unlisted(checkup: Checkup) -> int:
+    """Return how many predictions are on images that the references do not list, or how many such
+    images there are where all names differ.
+    """
+    count = 0
+    for symptom in checkup.findings:
+        if symptom.code == UNKNOWN_IMAGE:
+            count += symptom.count
+        elif symptom.code == IMAGE_NAMES:
+            count += symptom.total - symptom.count
+    return count
+
+
+def _has_no_empty(cohort: Cohort) -> bool:
+    """Return whether every image of the references has some."""
+    return bool((np.diff(cohort.references.offsets) > 0).all())
+
+
+def _are_without_objects(cohort: Cohort, n_listed: int) -> bool:
+    """Return whether images beyond the listed ones have so few predictions, and so unsure ones,
+    that they may well have no objects; images of another split have as sure ones as those listed.
+    """
+    for predictions in cohort.models.values():
+        sample = RawPredictions.of(predictions)
+        n_unlisted = len(np.unique(sample.image[sample.image >= n_listed]))
+        if n_unlisted > len(np.unique(sample.image[sample.image < n_listed])):
+            return False
+        rows, target = targets(cohort, sample)
+        best = np.full(cohort.n_images, -np.inf)
+        np.maximum.at(best, sample.image, predictions.score)
+        further = best[n_listed:][np.isfinite(best[n_listed:])]
+        hits = predictions.score[rows[target >= 0]]
+        if len(further) and rank_agreement(hits, further) <= 0.5:
+            return False
+    return True
 
 
 def _split_folder(checkup: Checkup, inputs: Inputs) -> Path | None:
@@ -239,7 +300,7 @@ def _check_swapped(inputs: Inputs, error: InputError) -> Checkup:
         model = Path(fspath(inputs.references)).stem
     swapped = replace(inputs, references=other, predictions={model: inputs.references})
     try:
-        checkup = _check_opened(*_open(swapped))
+        checkup = _check_opened(*open_inputs(swapped))
     except CalipersError:
         raise error from None
     if checkup.refused:
@@ -252,55 +313,6 @@ def _check_swapped(inputs: Inputs, error: InputError) -> Checkup:
         hint="give the references first",
     )
     return replace(checkup, findings=(symptom, *checkup.findings), refused=True)
-
-
-def _open(inputs: Inputs) -> tuple[OpenReferences, list[Symptom], Inputs]:
-    """Open the references; boxes in a format that cannot be right are read in one that can be."""
-    try:
-        opened = open_references(inputs.references, inputs.groups, inputs.options)
-    except InputError as error:
-        # A rule that the user chose, or that was tried already, did not help.
-        if error.rule != "several-readers" or inputs.options.readers is not None:
-            raise
-        # Which rule is right is a question of the study: the hint lists all, the command has one.
-        symptom = refusal(error, fspath(inputs.references))
-        opened, symptoms, inputs = _open(inputs.with_readers(USUAL_READERS))
-        return opened, [symptom, *symptoms], inputs
-    try:
-        apply_rules(opened.file.part, opened.file.images, "references", inputs.options)
-    except InputError as error:
-        box_format = _fitting_format(opened)
-        if error.rule != "box-format-suspect" or box_format is None:
-            raise
-        symptom = refusal(error, opened.input_file.file)
-        symptom = replace(
-            symptom,
-            code="box-format",
-            message=f"references are {box_format}, read as {opened.file.part.delivery.box_format}",
-            hint=f"read the references as {box_format}",
-        )
-        inputs = inputs.with_reference_format(box_format)
-        opened = open_references(inputs.references, inputs.groups, inputs.options)
-        return opened, [symptom], inputs
-    return opened, [], inputs
-
-
-def _fitting_format(opened: OpenReferences) -> str | None:
-    """Return the only box format in which all references lie inside of their images."""
-    delivery, sizes = opened.file.part.delivery, opened.file.images.size
-    delivery = delivery.rows(delivery.image >= 0)
-    fitting = []
-    for layout in LAYOUTS:
-        for name in (layout, f"{layout}-normalised"):
-            trial = replace(delivery, box_format=name)
-            is_sound = not examine(trial, sizes, "references", declared=True, inside=True)
-            if is_sound and name != delivery.box_format:
-                fitting.append(name)
-    # Fractions lie inside of an image as pixels, too: that is what was suspected.
-    scaled = [name for name in fitting if name.endswith("-normalised")]
-    if delivery.box_format in scaled or (delivery.boxes <= 1).all():
-        fitting = [name for name in scaled if name.startswith(delivery.box_format)] or scaled
-    return fitting[0] if len(fitting) == 1 else None
 
 
 class _CheckupSteps:
@@ -383,17 +395,22 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
         steps.begin(f"reading {name}", steps.predictions[name])
         own_options = options.of_predictions().of_model(name, models)
         try:
-            parts = _read_parts(name, path, opened.index, own_options)
+            parts = read_parts(name, path, opened.index, own_options)
         except InputError as error:
-            place, symptom = _right_place(path, opened.index, own_options, error)
-            if place is None:
+            places, symptom = right_places(path, opened.index, own_options, error)
+            if not places:
                 findings.append(refusal(error, fspath(path)))
                 failed = True
                 continue
             symptoms = [*symptoms, symptom]
+            if len(places) > 1:
+                own_models = {model_name(place): place for place in places}
+                rest = {other: of for other, of in inputs.predictions.items() if other != name}
+                inputs = replace(inputs, predictions={**rest, **own_models})
+                return _check_opened(opened, symptoms, inputs)
             findings.append(symptom)
-            inputs = replace(inputs, predictions={**inputs.predictions, name: place})
-            parts = _read_parts(name, place, opened.index, own_options)
+            inputs = replace(inputs, predictions={**inputs.predictions, name: places[0]})
+            parts = read_parts(name, places[0], opened.index, own_options)
         for file, model, kind, part in parts:
             pixels = _pixels(path, part)
             if pixels is not None and own_options.box_format is None:
@@ -427,7 +444,8 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
         # A file of several models is examined once for each.
         shares = Counter(owner for owner, *_ in cases)
         steps.begin(f"examining {name}", steps.predictions[name] // shares[name])
-        case = Case(bare, path, sample, keys, class_keys, assembled.box_formats[0], inputs.progress)
+        case = Case(bare, path, sample, keys, class_keys, assembled.box_formats[0])
+        case = replace(case, all_images=options.all_images, progress=inputs.progress)
         own, case = examine_case(case, MODEL_CHECKS, steps.within)
         findings += own
         # Boxes of which it is known that they are wrong, and not exactly how.
@@ -443,140 +461,6 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
     if not commands and refused and is_met:
         commands = lenient_commands(inputs)
     return Checkup(assembled, tuple(findings), tuple(commands), refused, repaired)
-
-
-def _read_parts(
-    name: str, path: PathName, index: ReferenceIndex, options: Options
-) -> list[tuple[InputFile, str, str, ObjectPart]]:
-    """Return the models of a file or folder with what their reader delivers, before any rule."""
-    models = pending_models(name, path, index, options)
-    return [(file, model, kind, read_part()) for file, model, kind, read_part in models]
-
-
-def _right_place(
-    path: PathName, index: ReferenceIndex, options: Options, error: InputError
-) -> tuple[str | None, Symptom]:
-    """Return the file in a folder, or the folder around a file, that holds the predictions which
-    the path itself does not, and the finding that says so; None if there is none.
-    """
-    about = fspath(path)
-    inside = _file_inside(path, index, options)
-    if inside is not None:
-        return inside, _only_file(path, inside, "predictions")
-    around = _folder_around(path, index, options)
-    message = f"expected {error.expected}; the folder has what the file lacks"
-    examples = () if around is None else (around,)
-    return around, Symptom(
-        "part-of-a-folder", "error", about, message, 1, 1, "give the folder", examples
-    )
-
-
-def _only_file(folder: PathName, inside: str, what: str) -> Symptom:
-    """Return the finding that one file of a folder has to be given, not the folder."""
-    message = f"the folder as a whole is not an input; one file in it holds {what}"
-    return Symptom(
-        "not-a-file", "error", fspath(folder), message, 1, 1, "give this file", (inside,)
-    )
-
-
-def _references_inside(inputs: Inputs) -> str | None:
-    """Return the only file with references in a folder that is no input itself, or whose pictures
-    have them in a file beside; of several, that in which all predicted images are. Its folder
-    ``annotations`` may be the input, or have the file.
-
-    Raises
-    ------
-    InputError
-        Several files have references, and predictions do not tell which is meant.
-    """
-    place = Path(fspath(inputs.references))
-    if not place.is_dir() or inputs.options.format is not None:
-        return None
-    problem = None
-    try:
-        if sniff(fspath(place)).format != PICTURES:
-            return None
-    except InputError as error:
-        if error.rule != "not-a-file":
-            return None
-        problem = error
-    files = [file for folder in (place, place / ANNOTATIONS) for file in _files_of(folder)]
-    readable = [file for file in files if _has_references(file, inputs)]
-    # The folder of the files may be an input, such as that of LUNA16.
-    if (place / ANNOTATIONS).is_dir() and _has_references(place / ANNOTATIONS, inputs):
-        readable = [place / ANNOTATIONS]
-    if len(readable) > 1 and inputs.predictions:
-        readable = [file for file in readable if _knows_all_images(file, inputs)] or readable
-    if len(readable) == 1:
-        return fspath(readable[0])
-    if readable and problem is not None:
-        names = ", ".join(map(fspath, readable[:MOST_EXAMPLES]))
-        raise problem.with_hint("not-a-file", f"these files have references, give one: {names}")
-    return None
-
-
-def _files_of(folder: Path) -> list[Path]:
-    """Return the files of a folder that may be annotations, in the order of their names."""
-    if not folder.is_dir():
-        return []
-    files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in REFERENCES]
-    return [file for file in files if not file.name.startswith(".")][:MOST_RESULTS]
-
-
-def _has_references(file: Path, inputs: Inputs) -> bool:
-    try:
-        return len(_open(replace(inputs, references=file))[0].file.part.delivery) > 0
-    except CalipersError:
-        return False
-
-
-def _knows_all_images(file: Path, inputs: Inputs) -> bool:
-    """Return whether references list every image of all predictions that can be read."""
-    index = _open(replace(inputs, references=file))[0].index
-    for name, path in inputs.predictions.items():
-        try:
-            parts = _read_parts(name, path, index, inputs.options.of_predictions())
-        except CalipersError:
-            continue
-        for _, _, _, part in parts:
-            if (part.delivery.image < 0).any():
-                return False
-    return True
-
-
-def _file_inside(path: PathName, index: ReferenceIndex, options: Options) -> str | None:
-    """Return the only file with predictions in a folder that is none itself, such as the results
-    that a tool writes beside curves and weights.
-    """
-    place = Path(fspath(path))
-    if not place.is_dir():
-        return None
-    files = [entry for entry in sorted(place.iterdir()) if entry.suffix.lower() in RESULTS]
-    readable = []
-    for file in files[:MOST_RESULTS]:
-        try:
-            _read_parts("", file, index, options)
-        except CalipersError:
-            continue
-        readable.append(fspath(file))
-    return readable[0] if len(readable) == 1 else None
-
-
-def _folder_around(path: PathName, index: ReferenceIndex, options: Options) -> str | None:
-    """Return the folder of a file that does not hold its predictions itself, if that folder does,
-    as a whole: a list of jobs whose results lie beside it.
-    """
-    place = Path(fspath(path))
-    if not place.is_file():
-        return None
-    folder = fspath(place.parent)
-    try:
-        if sniff(folder).format != sniff(fspath(path)).format:
-            return None
-        _read_parts("", folder, index, options)
-    except CalipersError:
-        return None
-    return folder
 
 
 def _unusable_file(
@@ -755,17 +639,6 @@ def broken_records(
         total = max(part.n_records, count)
         symptoms.append(replace(symptom, count=count, total=total, examples=few(places)))
     return symptoms, is_usable
-
-
-def refusal(error: InputError, file: str) -> Symptom:
-    """Return an error as a finding."""
-    message = f"expected {error.expected}"
-    problems = error.problems if isinstance(error, InputProblems) else (error,)
-    count = error.total if isinstance(error, InputProblems) else 1
-    examples = few([f"{each.location} {each.value}".strip() for each in problems if each.value])
-    # Messages of other commands send their readers here.
-    hint = error.hint.removesuffix(SENT_HERE)
-    return Symptom(error.rule, "error", file, message, count, count, hint, examples)
 
 
 def unexplained(findings: Iterable[Symptom]) -> list[Symptom]:

@@ -168,8 +168,10 @@ def agrees_with_votes(votes: ClassVotes, sample: RawPredictions, label: I64) -> 
     return True
 
 
-def targets(cohort: Cohort, sample: RawPredictions) -> tuple[I64, I64]:
-    """Return the compared rows, and the class of the reference that each lies on, -1 if none."""
+def targets(cohort: Cohort, sample: RawPredictions, least: float = HIT) -> tuple[I64, I64]:
+    """Return the compared rows, and the class of the reference that each lies on, by an IoU of at
+    least that; -1 if none.
+    """
     picks = selected(cohort, sample)
     references = cohort.references
     label = np.zeros(len(picks.rows), np.int32)
@@ -179,6 +181,6 @@ def targets(cohort: Cohort, sample: RawPredictions) -> tuple[I64, I64]:
     target = np.full(len(picks.rows), -1, np.int64)
     # The best overlap is written last, and stays.
     order = np.argsort(iou, kind="stable")
-    order = order[iou[order] >= HIT]
+    order = order[iou[order] >= least]
     target[prediction[order]] = references.label[reference[order]]
     return picks.rows, target

@@ -2,7 +2,7 @@
 """What the doctor says: a finding with its code, count, examples and fix, and how it is printed.
 
 The checks of `calipers.doctor.symptoms` (predictions), `calipers.doctor.reference_checks` and
-`calipers.doctor.volume_folders` yield `Symptom`s; `conclusion` ends every examination.
+`calipers.doctor.volumes.volume_folders` yield `Symptom`s; `conclusion` ends every examination.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from typing import Any, Literal
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.doctor.trial import RawPredictions, share_met
+from calipers.errors import InputError, InputProblems
 from calipers.show.words import percent_text
 
 Level = Literal["error", "warning", "note"]
 MOST_EXAMPLES = 5
 LONGEST = 100  # characters of an example
+SENT_HERE = "; calipers doctor compares the names"
 
 
 @dataclass(frozen=True)
@@ -95,3 +97,14 @@ def gain_text(before: F64, after: F64, sample: RawPredictions) -> str:
         f": {percent_text(share_met(after, n))} of the references are matched with the fix, "
         f"{percent_text(share_met(before, n))} without"
     )
+
+
+def refusal(error: InputError, file: str) -> Symptom:
+    """Return an error as a finding."""
+    message = f"expected {error.expected}"
+    problems = error.problems if isinstance(error, InputProblems) else (error,)
+    count = error.total if isinstance(error, InputProblems) else 1
+    examples = few([f"{each.location} {each.value}".strip() for each in problems if each.value])
+    # Messages of other commands send their readers here.
+    hint = error.hint.removesuffix(SENT_HERE)
+    return Symptom(error.rule, "error", file, message, count, count, hint, examples)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What may be wrong with the values of maps: channels, scores beyond 0..1, the background's scores.
 
-Each check looks at the files of a folder that were surveyed (`calipers.doctor.volume_folders`),
+Each check looks at the files of a folder that `calipers.doctor.volumes.volume_folders` surveyed,
 most of them beside the labels, and yields `Symptom`s. Options of `calipers maps` that mend
 something are added to a dictionary that all checks share.
 """
@@ -15,13 +15,13 @@ import numpy as np
 
 from calipers.arrays import Array
 from calipers.doctor.findings import Symptom, few
-from calipers.doctor.turned_volumes import MOST_OF, UNMET, voxel_dice
+from calipers.doctor.volumes.turned_volumes import MOST_OF, UNMET, voxel_dice
 from calipers.io.volumes.values import INVERTED, LEAST_PERCENT, PERCENT
 from calipers.io.volumes.volume import shape_text
 from calipers.show.words import count_text, digits, whole_text
 
 if TYPE_CHECKING:
-    from calipers.doctor.volume_folders import Survey
+    from calipers.doctor.volumes.volume_folders import Survey
 
 MOST_TRIED = 12  # pairs on which channels and orders are tried
 # Share of pairs of voxels in which the one on a reference has the higher score: mean of all maps.
@@ -32,6 +32,7 @@ FEWEST_INVERTED = 3  # maps
 CLEARLY, LEAST_LOWEST = 0.2, 0.3
 OVERSHOOT = 0.2  # by which scores that were resampled may leave 0..1
 LEAST_LOGIT = -88.0  # below it a sigmoid is 0 in 32 bits: values of an image, as of CT
+FEWEST_OF_BOTH = 10  # predictions on references, and beside them, from which scores are compared
 MOST_CLASSES = 20  # values up to here may be classes; pictures reach further
 
 
@@ -159,6 +160,17 @@ def rank_agreement(on: Array, beside: Array) -> float:
     lower = np.searchsorted(order, on).mean()
     not_higher = np.searchsorted(order, on, side="right").mean()
     return float((lower + not_higher) / 2 / len(beside))
+
+
+def agreement_with_error(on: Array, beside: Array) -> tuple[float, float]:
+    """Return `rank_agreement` and its standard error where scores mean nothing; 0.5 and 1 of few
+    scores.
+    """
+    if min(len(on), len(beside)) < FEWEST_OF_BOTH:
+        return 0.5, 1.0
+    # Of the statistic of Mann and Whitney.
+    error = float(np.sqrt((len(on) + len(beside) + 1) / (12 * len(on) * len(beside))))
+    return rank_agreement(on, beside), error
 
 
 def background_values(one: Survey) -> Iterator[Symptom]:

@@ -64,7 +64,8 @@ def image_names(case: Case) -> Iterator[Symptom]:
         if not convincing(before, after, len(case.sample)):
             return
     if others:
-        words += f"; the references do not list {n_others} others, whose predictions are left out"
+        words += f"; the references do not list {n_others} others"
+        words += "" if case.all_images else ", whose predictions are left out"
     reading = {}
     hint = "write the names of the images as in the references"
     if match.how == "type" and not others:

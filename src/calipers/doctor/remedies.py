@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from calipers.data.cohort import Cohort
+from calipers.arrays import I64
+from calipers.data.cohort import Cohort, Images
 from calipers.data.rules import as_predictions, examine, settle
 from calipers.doctor.findings import Symptom
 from calipers.doctor.name_symptoms import IMAGE_NAMES
@@ -30,7 +31,7 @@ from calipers.doctor.trial import Case, RawPredictions, overlaps, share_met
 from calipers.errors import CalipersError
 from calipers.io.consensus import EACH
 from calipers.io.read import PathName, read_all
-from calipers.io.reader import ObjectPart, Options
+from calipers.io.reader import ImageList, ObjectPart, Options
 from calipers.io.write import write
 
 # Options of reading and their defaults, which a command does not repeat.
@@ -209,8 +210,12 @@ def _rewritten(inputs: Inputs, plan: Plan) -> Cohort | None:
         box_format=sample.box_format,
         score=sample.score,
     )
-    delivery = delivery.rows((sample.image >= 0) & (sample.label >= 0))
-    sizes = case.cohort.images.size
+    cohort = case.cohort
+    if inputs.options.all_images and inputs.groups is None:
+        cohort, image = _with_unlisted(cohort, sample)
+        delivery = replace(delivery, image=image)
+    delivery = delivery.rows((delivery.image >= 0) & (sample.label >= 0))
+    sizes = cohort.images.size
     scale = plan.reading.get("score_scale", inputs.options.score_scale)
     findings = examine(delivery, sizes, "predictions", score_scale=scale, declared=True)
     delivery, _, _ = settle(delivery, findings, part.source, lenient=True)
@@ -221,7 +226,7 @@ def _rewritten(inputs: Inputs, plan: Plan) -> Cohort | None:
         n_copies += len(sample.image_names)
     if len(delivery) < (1 - MOST_LOST) * (part.n_records - n_copies):
         return None
-    cohort = case.cohort.with_predictions(model, as_predictions(delivery, sizes))
+    cohort = cohort.with_predictions(model, as_predictions(delivery, sizes))
     with TemporaryDirectory() as folder:
         copy = Path(folder) / _file_name(cohort, model)
         write(cohort, copy, what=model)
@@ -232,6 +237,25 @@ def _rewritten(inputs: Inputs, plan: Plan) -> Cohort | None:
             return None
     same = np.array_equal(again.models[model].score, cohort.models[model].score)
     return cohort if same and _keeps(again, model, case) else None
+
+
+def _with_unlisted(cohort: Cohort, sample: RawPredictions) -> tuple[Cohort, I64]:
+    """Return a cohort with the images that only predictions name, without references, and the image
+    of every prediction.
+    """
+    images = cohort.images
+    names = dict.fromkeys(map(str, sample.image_names.values()))
+    listed = ImageList(images.ids, images.size, images.spacing, dict(images.groups))
+    further = listed.with_further(names)
+    places = {name: k for k, name in enumerate(further.ids)}
+    image = sample.image.copy()
+    for row, name in sample.image_names.items():
+        image[row] = places[str(name)]
+    offsets = cohort.references.offsets
+    added = np.full(len(further.keys) - len(images.ids), offsets[-1])
+    table = Images(further.ids, further.size, further.spacing, further.groups)
+    references = replace(cohort.references, offsets=np.concatenate([offsets, added]))
+    return replace(cohort, images=table, references=references, models={}), image
 
 
 def _file_name(cohort: Cohort, model: str) -> str:

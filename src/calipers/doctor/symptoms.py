@@ -21,7 +21,7 @@ from calipers.data.rules import PERCENT, are_percentages, are_ranks
 from calipers.doctor.box_trials import LAYOUTS, MOVED, best_trial
 from calipers.doctor.class_agreement import targets
 from calipers.doctor.findings import MOST_EXAMPLES, Level, Symptom, few, gain_text
-from calipers.doctor.map_scores import rank_agreement
+from calipers.doctor.map_scores import agreement_with_error
 from calipers.doctor.name_symptoms import (
     IMAGE_NAMES,
     class_meanings,
@@ -45,7 +45,6 @@ from calipers.show.words import digits, percent_text
 
 SPLIT_NAMES = ("train", "trainval", "val", "valid", "validation", "test", "testing", "training")
 OTHER_SPLITS, REPEATED, UNMET = "other-splits", "repeated", "unmet"
-FEWEST_OF_BOTH = 10  # predictions on references, and beside them, from which scores are compared
 CLEARLY, CERTAINLY = 3.0, 5.0  # standard errors below chance
 MOST_INVERTED = 0.25  # share of pairs in which the prediction on a reference has the higher score
 MOST_CONFUSED = 0.2  # of the references that are met at all, those met by their own class
@@ -150,12 +149,7 @@ def _agreement(case: Case) -> tuple[float, float]:
     rows, target = targets(case.cohort, case.sample)
     if score is None or not len(rows):
         return 0.5, 1.0
-    on, beside = score[rows[target >= 0]], score[rows[target < 0]]
-    if min(len(on), len(beside)) < FEWEST_OF_BOTH:
-        return 0.5, 1.0
-    # Of the statistic of Mann and Whitney.
-    error = float(np.sqrt((len(on) + len(beside) + 1) / (12 * len(on) * len(beside))))
-    return rank_agreement(on, beside), error
+    return agreement_with_error(score[rows[target >= 0]], score[rows[target < 0]])
 
 
 def silent_classes(case: Case) -> Iterator[Symptom]:

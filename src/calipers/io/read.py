@@ -50,7 +50,7 @@ PathName = str | PathLike[str]
 Predictions = PathName | Mapping[str, PathName] | Sequence[PathName] | None
 PendingModel = tuple[InputFile, str, str, Callable[[], ObjectPart]]
 
-GZIP = b"\x1f\x8b"  # with which compressed files begin
+GZIP, ZIP = b"\x1f\x8b", b"PK\3\4"  # with which compressed files and archives begin
 # Data sets with a thousand classes exist; nobody reads them in a terminal.
 SHOWN_CLASSES = 30
 
@@ -170,8 +170,9 @@ def read(
         predictions on other images are left out. None: all images. Without a column ``folder`` that
         is the first folder in the name of an image: ``"folder=val"``.
     all_images
-        Whether images that only the table of groups names are evaluated, too: as images without
-        references, for formats that list only images with some.
+        Whether images that only the table of groups names, or without such a table only the
+        predictions, are evaluated, too: as images without references, for formats that list only
+        images with some.
     progress
         Called with (name of the step, work done, work in all) while files are read.
 
@@ -290,6 +291,8 @@ def sniff_file(file: InputFile) -> Sniffed:
         hint = "for a YOLO data set, give the folder of its labels, such as labels/val"
     if bytes(file.data[:2]) == GZIP:
         hint = "unpack the file first"
+    if bytes(file.data[:4]) == ZIP:
+        hint = "several files are in the archive: unpack it, and give the folder"
     raise InputError(
         f"one of the formats {names}",
         rule="format",
@@ -305,13 +308,54 @@ def read_all(
     """Read everything; the result also says in which box format each file was read."""
     paths = named_paths(predictions)
     opened = open_references(references, groups, options)
+    if options.all_images and groups is None:
+        opened = with_predicted_images(opened, paths, options)
+    pending = _pending(opened, paths, options)
+    _distinct([model for _, model, _, _ in pending])
+    return assemble((opened.input_file, opened.file), pending, opened.groups, options)
+
+
+def _pending(
+    opened: OpenReferences, paths: Sequence[tuple[str | None, PathName]], options: Options
+) -> list[PendingModel]:
+    """Return the models of all files."""
     pending: list[PendingModel] = []
     of_predictions = options.of_predictions()
     names = [model or model_name(fspath(path)) for model, path in paths]
     for name, (model, path) in zip(names, paths):
         pending += pending_models(model, path, opened.index, of_predictions.of_model(name, names))
-    _distinct([model for _, model, _, _ in pending])
-    return assemble((opened.input_file, opened.file), pending, opened.groups, options)
+    return pending
+
+
+def with_predicted_images(
+    opened: OpenReferences, paths: Sequence[tuple[str | None, PathName]], options: Options
+) -> OpenReferences:
+    """Add the images that only predictions name, as images without references.
+
+    A model of which no image is listed adds none: it calls them otherwise, and its predictions are
+    refused as ever.
+    """
+    if not paths:
+        raise UsageError(
+            "all images of what? Give predictions, or a table of images: --groups (groups=...)"
+        )
+    names: dict[str, None] = {}
+    for _, _, _, read_part in _pending(opened, paths, options):
+        part = read_part()
+        if (part.delivery.image < 0).all():
+            continue
+        for finding in part.findings:
+            # The id "1" beside the id 1 is no further image.
+            if finding.rule == "unknown-image":
+                names.update(dict.fromkeys(map(str, finding.values)))
+    file = opened.file
+    images = file.images.with_further(names)
+    if len(images.keys) == len(file.images.keys):
+        return opened
+    n_further = len(images.keys) - len(file.images.keys)
+    note = f"{n_further} images are known from predictions only: they have no references"
+    part = replace(file.part, notes=[*file.part.notes, note])
+    return replace(opened, file=replace(file, images=images, part=part))
 
 
 @dataclass(frozen=True)
@@ -339,14 +383,12 @@ def open_references(
     require_rule(file.readings, options.readers, input_file.file)
     images = fit_dimensions(file.images, file.part.delivery.boxes.shape[1] // 2)
     intake = None
-    if options.all_images:
-        if groups is None:
-            raise UsageError("all images of what? Give a table of images: --groups (groups=...)")
-        if file.readings is not None and options.readers not in (None, "any", "majority"):
-            raise UsageError(
-                "who read the images that only the table of groups names is not known: choose the "
-                "rule any or majority for several readers"
-            )
+    is_named = file.readings is not None and options.readers not in (None, "any", "majority")
+    if options.all_images and is_named:
+        raise UsageError(
+            "who read the images that the references do not list is not known: choose the rule any "
+            "or majority for several readers"
+        )
     if groups is not None:
         # Imported only with a table of groups: the readers of tables are slow to load.
         from calipers.io.tables.objects import add_groups

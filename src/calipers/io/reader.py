@@ -133,7 +133,8 @@ class Options:
     geometry: str | PathLike[str] | None = None  # images on whose grids segmentations lie
     place: str | None = None  # how predicted volumes on another grid are put on their references'
     where: str | None = None  # COLUMN=VALUE of the images that are evaluated; None: all
-    all_images: bool = False  # whether images that only the table of groups names count, too
+    # Whether images count, too, that only the table of groups names, or without one predictions.
+    all_images: bool = False
     inspecting: bool = False  # nothing is evaluated: no loss is too large to be told
     progress: Progress | None = field(default=None, compare=False, repr=False)
 
@@ -257,6 +258,32 @@ class ImageList:
         """The ids as text, which is how a cohort holds them."""
         return tuple(map(str, self.keys))
 
+    def with_further(self, names: Iterable[str]) -> ImageList:
+        """Return the images with those of other names behind them, of which no more is known."""
+        if self.headers:
+            raise UsageError("all_images is not for label volumes: an empty volume declares one")
+        own_names = {*self.ids, *map(str, self.groups.get("file_name", np.zeros(0)).tolist())}
+        further = [name for name in dict.fromkeys(names) if name and name not in own_names]
+        if not further:
+            return self
+        keys: list[Key] = list(further)
+        # Files of numbers mean numbers.
+        if self.keys and all(isinstance(key, int) for key in self.keys):
+            keys = [int(name) if name.isascii() and name.isdigit() else name for name in further]
+        n = len(further)
+        groups = {}
+        for column, values in self.groups.items():
+            cells = further if column == "file_name" else [""] * n
+            groups[column] = text_column([*map(str, values.tolist()), *cells])
+        unknown = np.full((n, self.size.shape[1]), np.nan)
+        return replace(
+            self,
+            keys=[*self.keys, *keys],
+            size=np.concatenate([self.size, unknown]),
+            spacing=np.concatenate([self.spacing, unknown]),
+            groups=groups,
+        )
+
 
 @dataclass(frozen=True)
 class ObjectPart:
@@ -292,6 +319,9 @@ class ReferenceFile:
     part: ObjectPart
     format: str
     readings: Readings | None = None  # who read which image, if the file says so
+    # Whether the format says that an image which is not listed has no objects, and may have
+    # predictions, as a scan without nodules.
+    omits_empty: bool = False
 
 
 @dataclass(frozen=True)
@@ -387,6 +417,8 @@ class Reader(ABC):
     inputs: ClassVar[tuple[str, ...]] = ("file",)
     # The preset by which the challenge behind these references is judged; empty: none is.
     preset: ClassVar[str] = ""
+    # Whether some who write this format leave out images without objects, and others do not.
+    may_omit_empty: ClassVar[bool] = False
     # Files that complete a list if they lie beside it; then the folder is the whole input.
     companions: ClassVar[tuple[str, ...]] = ()
 

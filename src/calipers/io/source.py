@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import json
 import os
 import re
 import stat
@@ -63,10 +64,15 @@ ANNOTATION_SUFFIXES = (
     ".parquet",
     ".pq",
 )
+ARCHIVES = (".zip", ".tar")
 # A pickle runs whatever program is stored in it: never opened.
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")
 MOST_ANNOTATION_BYTES = 1 << 28  # of one file in a folder
 ANNOTATION_PIECE = 1 << 18  # bytes that are read at once
+
+# Only at the end of a line: a line of JSON Lines holds no other.
+BETWEEN_OBJECTS = re.compile(rb"\}([ \t\r]*)\n(?=\s*\{)")
+JSON_LINES = (".jsonl", ".ndjson", ".jsonlines")
 
 Progress = Callable[[str, int, int], None]  # (name of the step, work done, work in all)
 
@@ -381,7 +387,59 @@ def open_input(path: Path | str, progress: Progress | None = None) -> InputFile:
     """Open a file, or a folder of annotation files; ``progress`` is called while it is read."""
     if os.path.isdir(path):
         return replace(open_folder(path), progress=progress)
-    return open_source(path, progress)
+    if str(path).lower().endswith(ARCHIVES):
+        return _as_one_document(_open_archive(Path(path), progress))
+    return _as_one_document(open_source(path, progress))
+
+
+def _open_archive(path: Path, progress: Progress | None) -> InputFile:
+    """Open the only annotation file of an archive, in which annotation tools export; the archive
+    itself if it holds volumes, or several.
+    """
+    from calipers.io.archives import find_member, list_archive  # which imports this module
+
+    archive = open_source(path, progress)
+    names = [
+        name for name in list_archive(path).files if name.lower().endswith(ANNOTATION_SUFFIXES)
+    ]
+    member = find_member(path / names[0]) if len(names) == 1 else None
+    if member is None:
+        return archive
+    if member.size > MOST_ANNOTATION_BYTES:
+        raise InputError(
+            f"at most {MOST_ANNOTATION_BYTES} bytes", rule="too-large", file=member.file
+        )
+    raw = bytes(member.read())
+    note = f"the only annotation file of the archive is read: {names[0]}"
+    for mark, encoding in BYTE_ORDER_MARKS:
+        if raw.startswith(mark):
+            text = _as_utf8(path, raw, encoding, archive.sha256)
+            return replace(archive, data=text.data, notes=[note, *text.notes])
+    # The hash and the size are those of the archive, which is the file on disk.
+    return replace(archive, data=raw, notes=[note])
+
+
+def _as_one_document(file: InputFile) -> InputFile:
+    """Return a file with a JSON object per line as the list of them; other files as they are."""
+    first, _, rest = bytes(file.data[:HEAD]).lstrip().partition(b"\n")
+    is_named_so = file.file.lower().endswith(JSON_LINES)
+    if not _is_object(first) or not (is_named_so or rest.lstrip().startswith(b"{")):
+        return file
+    # A comma takes the place of the end of the line, so that bytes keep their number but for one.
+    content = BETWEEN_OBJECTS.sub(rb"},\1", file.data[:])
+    note = "a JSON object per line, read as a list of them: /0 is the first"
+    return replace(file, data=b"[" + content + b"]", notes=[*file.notes, note])
+
+
+def _is_object(line: bytes) -> bool:
+    """Return whether a line is a whole JSON object: in a document of many lines none is."""
+    if not line.startswith(b"{") or not line.rstrip().endswith(b"}"):
+        return False
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def model_name(path: Path | str) -> str:

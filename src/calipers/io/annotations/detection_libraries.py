@@ -7,7 +7,8 @@
   lists by the names of the images.
 - ``torchvision``: ``{"boxes": [[x1, y1, x2, y2], ...], "labels": [...], "scores": [...]}`` for one
   image, as JSON or as an npz archive called after it; or one JSON file with all images: an object
-  by name, or a list with ``image_id`` in every entry.
+  by name, a list with ``image_id`` in every entry, or a list with an entry for every image of the
+  references, in their order.
 - ``detectron2``: what its evaluator holds, ``[{"image_id": 1, "instances": [...]}]`` with COCO
   results inside. It saves that as ``instances_predictions.pth``; here it is JSON. Classes are
   counted from 0 in the order of the category ids.
@@ -115,7 +116,7 @@ class TorchvisionReader(Reader):
         rows, names = AnnotationList(file, options), ImageNames(index, file.file)
         if isinstance(file, InputFolder):
             rows.further_files += file.ending(ARCHIVE)
-        for name, place, columns in _images(file):
+        for name, place, columns in _images(file, index, rows.notes):
             image = names.only(name, place)
             for k, (box, label, score) in enumerate(_zipped(columns, place)):
                 where = RecordPlace(f"{place}/{k}", f"{box} {label} {score}")
@@ -258,7 +259,9 @@ def _number(record: Any, key: str) -> float | None:
     return float(value) if value is not None and is_number(value) else None
 
 
-def _images(file: InputFile) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def _images(
+    file: InputFile, index: ReferenceIndex, notes: list[str]
+) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Yield the name of every image, its place in the input, and its columns."""
     from calipers.io.coco.walk import read_value
 
@@ -270,8 +273,14 @@ def _images(file: InputFile) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
         return
     document = read_value(file)
     if isinstance(document, list):
-        for k, entry in enumerate(document):
-            key = entry.get("image_id") if isinstance(entry, dict) else None
+        keys = [entry.get("image_id") if isinstance(entry, dict) else None for entry in document]
+        if keys and not any(isinstance(entry, dict) and "image_id" in entry for entry in document):
+            keys = _keys_in_order(len(document), index, file.file)
+            notes.append(
+                "entries name no image: they are read in the order of the references, from "
+                f"{keys[0]!r} to {keys[-1]!r}"
+            )
+        for k, (key, entry) in enumerate(zip(keys, document)):
             if key is None or isinstance(key, list | dict):
                 raise InputError(
                     "image_id in every entry",
@@ -286,6 +295,26 @@ def _images(file: InputFile) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
             yield key, f"/{key}", _columns(entry, file.file)
     else:
         yield next(image_files(file, SUFFIX)).key, "", _columns(document, file.file)
+
+
+def _keys_in_order(n: int, index: ReferenceIndex, file: str) -> list[Any]:
+    """Return the images that entries without names stand for, if only one order is possible: a tool
+    takes the images of a file as they come, or sorted by their ids.
+    """
+    keys = list(index.image_list.keys)
+    # Predictions alone, of which nobody knows the images.
+    if not keys:
+        return list(range(n))
+    expected = f"image_id in every entry, or an entry for each of the {len(keys)} images"
+    value = f"{n} entries without image_id"
+    hint = "write an object by image, {name: result}, or a file per image"
+    is_sorted = keys == sorted(keys, key=lambda key: (isinstance(key, str), key))
+    if n == len(keys) and not is_sorted:
+        expected = "image_id in every entry: the ids of the references are not sorted, so there is "
+        expected += "more than one order"
+    if n != len(keys) or not is_sorted:
+        raise InputError(expected, rule="missing-key", file=file, value=value, hint=hint)
+    return keys
 
 
 def _columns(entry: Any, file: str) -> Mapping[str, Any]:

@@ -111,7 +111,7 @@ class Luna16Reader(ListReader):
             return references
         note = f"scans without a finding are not known: give the folder that contains {SCANS}"
         part = replace(references.part, notes=[*references.part.notes, note])
-        return replace(references, part=part)
+        return replace(references, part=part, omits_empty=True)
 
 
 @dataclass

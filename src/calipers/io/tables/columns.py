@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calipers.arrays import Flags
+from calipers.arrays import F64, Flags
 from calipers.data.rules import Role
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.reader import Problem
@@ -255,6 +255,7 @@ def find_layout(table: FileTable, choices: Mapping[str, str], box_format: str | 
     columns = find_columns(table, {**OBJECTS, **BOXES}, choices, shared=False)
     columns = _with_sides(columns, table)
     implied, box = _box_layout(columns, names, file)
+    columns = _without_sides(columns, box, implied, table)
     names_in_use = {columns[name] for name in (*OBJECTS, *box) if name in columns}
     return Layout(
         columns=columns,
@@ -290,6 +291,39 @@ def _with_sides(columns: Mapping[str, str], table: FileTable) -> dict[str, str]:
         if image_side in lower:
             rest[name] = lower[image_side]
     return {**rest, **sides}
+
+
+def _without_sides(
+    columns: Mapping[str, str], box: Sequence[str], kind: str, table: FileTable
+) -> dict[str, str]:
+    """Return the columns without ``width``, ``height`` and ``depth`` that are the sides of boxes
+    beside their corners, and not those of images.
+    """
+    n = len(box) // 2
+    sides = [name for name in SIDES.values() if name in columns][:n]
+    if kind != "xyxy" or not sides:
+        return dict(columns)
+    is_away = False
+    for k, name in enumerate(SIDES.values()):
+        if name not in sides:
+            continue
+        low, _ = numbers(table, columns[box[k]])
+        high, _ = numbers(table, columns[box[k + n]])
+        if not are_sides(low, high, numbers(table, columns[name])[0]):
+            return dict(columns)
+        is_away |= bool((low > 1).any())
+    # Boxes that all begin at the border may fill their images.
+    if not is_away:
+        return dict(columns)
+    table.notes.append(f"{', '.join(sides)}: read as sides of the boxes, not of the images")
+    return {name: column for name, column in columns.items() if name not in sides}
+
+
+def are_sides(low: F64, high: F64, lengths: F64) -> bool:
+    """Return whether lengths are those of boxes between corners; one may be rounded, or count the
+    last pixel.
+    """
+    return bool((np.abs(high - low - lengths)[np.isfinite(lengths)] <= 1).all())
 
 
 def _box_layout(

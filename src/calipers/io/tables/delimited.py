@@ -44,6 +44,7 @@ class DelimitedReader(TableReader):
 
     name = "csv"
     by_line = True
+    may_omit_empty = True
 
     def sniff(self, file: InputFile) -> Sniffed | None:
         """Recognise a header line with names that we know, or the extension of a table."""

@@ -23,7 +23,7 @@ import numpy as np
 from calipers.arrays import F64, I32, I64, Column, Flags
 from calipers.data.cohort import UNIT, FileIntake
 from calipers.data.rules import Delivery, Finding, Source
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.errors import InputError, did_you_mean
 from calipers.io.consensus import READER_FACT, Readings
 from calipers.io.reader import (
     GROUP_UNIT,
@@ -45,6 +45,7 @@ from calipers.io.tables.columns import (
     SIZES,
     SPACINGS,
     Layout,
+    are_sides,
     columns_for_role,
     find_columns,
     find_layout,
@@ -217,8 +218,7 @@ def _are_sides(table: FileTable, layout: Layout, k: int, lengths: F64) -> bool:
         return False
     low, _ = numbers(table, layout.box[k])
     high, _ = numbers(table, layout.box[k + layout.dimensions])
-    # Sides may be rounded, or count the last pixel.
-    return bool((np.abs(high - low - lengths)[np.isfinite(lengths)] <= 1).all())
+    return are_sides(low, high, lengths)
 
 
 def add_groups(
@@ -236,7 +236,7 @@ def add_groups(
     names = [name for name in table.names if name and name != image_column]
     n_before = len(images.keys)
     if options.all_images:
-        images = _with_images_of(images, table, image_column)
+        images = images.with_further(texts(table, image_column))
     match, n_strange = _match_rows(images, table, image_column)
     notes = [*table.notes, *_missing(images, match, options.lenient)]
     if options.all_images:
@@ -581,31 +581,6 @@ def _same(first: F64, second: F64) -> Flags:
 class _Match:
     table: FileTable
     rows: I64  # (n_images,) row of each image, -1 = none
-
-
-def _with_images_of(images: ImageList, table: FileTable, column: str) -> ImageList:
-    """Return the images with those that only a table names, behind the others."""
-    if images.headers:
-        raise UsageError("all_images is not for label volumes: an empty volume declares an image")
-    own_names = {*images.ids, *map(str, images.groups.get("file_name", np.zeros(0)).tolist())}
-    names = [name for name in dict.fromkeys(texts(table, column)) if name and name not in own_names]
-    keys: list[Key] = list(names)
-    # Files of numbers mean numbers.
-    if images.keys and all(isinstance(key, int) for key in images.keys):
-        keys = [int(name) if name.isascii() and name.isdigit() else name for name in names]
-    n = len(names)
-    groups = {}
-    for name, values in images.groups.items():
-        cells = names if name == "file_name" else [""] * n
-        groups[name] = text_column([*map(str, values.tolist()), *cells]) if n else values
-    unknown = np.full((n, images.size.shape[1]), np.nan)
-    return replace(
-        images,
-        keys=[*images.keys, *keys],
-        size=np.concatenate([images.size, unknown]),
-        spacing=np.concatenate([images.spacing, unknown]),
-        groups=groups,
-    )
 
 
 def _match_rows(images: ImageList, table: FileTable, column: str) -> tuple[_Match, int]:

@@ -44,6 +44,7 @@ class ParquetReader(TableReader):
 
     name = "parquet"
     inputs = ("file", "folder")
+    may_omit_empty = True
 
     def sniff(self, file: InputFile) -> Sniffed | None:
         """Recognise the first four bytes, or a folder whose tables are all parquet."""

@@ -9,7 +9,7 @@ Findings that lie too much alike may as well have been moved; then both explanat
 no turn explains them, one shift of all volumes is looked for, then predictions that lie on the
 references of other cases.
 
-`calipers.doctor.volume_folders` calls `turned` on the files that it has surveyed.
+`calipers.doctor.volumes.volume_folders` calls `turned` on the files that it has surveyed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from calipers.arrays import Array
 from calipers.doctor.findings import Symptom, few
 
 if TYPE_CHECKING:
-    from calipers.doctor.volume_folders import Survey
+    from calipers.doctor.volumes.volume_folders import Survey
 
 MOST_TRIED = 12  # pairs on which turned axes are tried
 SAME_MOVE = 2.0  # voxels that moves differ by and still count as one shift of all volumes

@@ -5,7 +5,7 @@ Names of predictions are compared with those of the references; a difference tha
 expresses becomes an option of the command. References with the same voxels in two cases are copies,
 whatever they are called. A table of groups is read as `calipers maps` reads it.
 
-`calipers.doctor.volume_folders` calls the checks on the files that it has surveyed.
+`calipers.doctor.volumes.volume_folders` calls the checks on the files that it has surveyed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calipers.doctor.checkup import refusal
-from calipers.doctor.findings import MOST_EXAMPLES, Symptom, few
+from calipers.doctor.findings import MOST_EXAMPLES, Symptom, few, refusal
 from calipers.doctor.reference_checks import torn_patients
 from calipers.doctor.spelling import same_names
 from calipers.errors import InputError
@@ -30,7 +29,7 @@ from calipers.io.tables.table import open_table
 from calipers.io.volumes.volume import Volume
 
 if TYPE_CHECKING:
-    from calipers.doctor.volume_folders import Survey
+    from calipers.doctor.volumes.volume_folders import Survey
 
 
 def names(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symptom]:

@@ -25,23 +25,31 @@ from typing import Any
 import numpy as np
 
 from calipers.arrays import Array
-from calipers.doctor.checkup import check_files, refusal
-from calipers.doctor.findings import Symptom, conclusion, few
+from calipers.doctor.checkup import check_files
+from calipers.doctor.findings import Symptom, conclusion, few, refusal
 from calipers.doctor.map_scores import (
     background_values,
     channels,
     inverted_maps,
     scale,
 )
-from calipers.doctor.numbered_objects import (
+from calipers.doctor.remedies import Inputs
+from calipers.doctor.volumes.numbered_objects import (
     numbered_objects,
     numbered_references,
     unclassed_objects,
+    whole_scores,
 )
-from calipers.doctor.remedies import Inputs
-from calipers.doctor.turned_volumes import turned
-from calipers.doctor.volume_cases import cases, copies, groups_of, misspelt, names, odd_cases
-from calipers.doctor.volume_grids import grids
+from calipers.doctor.volumes.turned_volumes import turned
+from calipers.doctor.volumes.volume_cases import (
+    cases,
+    copies,
+    groups_of,
+    misspelt,
+    names,
+    odd_cases,
+)
+from calipers.doctor.volumes.volume_grids import grids
 from calipers.errors import CalipersError, InputError
 from calipers.io.read import PathName, sniff
 from calipers.io.volumes.dataset_json import label_folders
@@ -108,8 +116,8 @@ class Survey:
     @property
     def is_candidates(self) -> bool:
         """Whether the files are detection maps: candidates, each with a score of its own."""
-        scored = [facts for facts in self.files.values() if facts.high > 0]
-        return bool(scored) and not self.is_labels and all(facts.plateaus for facts in scored)
+        is_scored = any(facts.high > 0 for facts in self.files.values())
+        return is_scored and not self.is_labels and _has_plateaus(self)
 
     @property
     def low(self) -> float:
@@ -638,10 +646,33 @@ def _with_objects(
     unknown = [symptom for symptom in of_objects if symptom.code == "unknown-category"]
     if any(symptom.count > MOST_UNKNOWN * symptom.total for symptom in unknown):
         commands = ()
+        is_scored = len(surveys[0].values) == 1 and all(map(_has_plateaus, surveys[1:]))
+        scores = whole_scores(inputs, reading) if is_scored else None
+        if scores is not None:
+            return _with_whole_scores(inputs, options, surveys, [*findings, scores])
         if len(surveys[0].values) == 1:
             of_objects = [_with_score_hint(symptom) for symptom in of_objects]
     whole = _checkup(surveys, [*findings, *of_objects], commands)
     return replace(whole, refused=whole.refused or result.refused)
+
+
+def _has_plateaus(one: Survey) -> bool:
+    """Return whether every component above 0 has one value, as in detection maps."""
+    return all(facts.plateaus for facts in one.files.values() if facts.high > 0)
+
+
+def _with_whole_scores(
+    inputs: Inputs,
+    options: Mapping[str, str],
+    surveys: Sequence[Survey],
+    findings: Sequence[Symptom],
+) -> VolumeCheckup:
+    """Return the checkup of detection maps whose scores are whole numbers."""
+    choices = {**options, "preset": OF_CANDIDATES}
+    for model in inputs.predictions:
+        choices[f"normalise {model}"] = "odds"
+    line = _tried_maps(inputs, choices)
+    return _checkup(surveys, findings, [] if line is None else [line])
 
 
 def _with_score_hint(symptom: Symptom) -> Symptom:

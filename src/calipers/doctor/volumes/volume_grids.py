@@ -7,7 +7,7 @@ without empty slices are placed on the grid of the predictions (``--geometry``).
 tried: if voxels meet their references once they are put there by their affines, and not as they
 are, and no shift would let them meet better, the affine is right and ``--place`` is the option.
 
-`calipers.doctor.volume_folders` calls `grids` on the files that it has surveyed.
+`calipers.doctor.volumes.volume_folders` calls `grids` on the files that it has surveyed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from calipers.arrays import Array
 from calipers.doctor.findings import Symptom, few
 from calipers.doctor.map_scores import channel_count
-from calipers.doctor.turned_volumes import CLEAR, UNMET, best_shift, voxel_dice
+from calipers.doctor.volumes.turned_volumes import CLEAR, UNMET, best_shift, voxel_dice
 from calipers.errors import InputError
 from calipers.io.read import PathName
 from calipers.io.volumes.open import open_volume
@@ -34,7 +34,7 @@ from calipers.io.volumes.samples import check_pair, resize_map
 from calipers.io.volumes.volume import Volume
 
 if TYPE_CHECKING:
-    from calipers.doctor.volume_folders import FileFacts, Survey
+    from calipers.doctor.volumes.volume_folders import FileFacts, Survey
 
 SHAPES = "shape-mismatch"
 MOST_TRIED = 12  # pairs on which placing is tried

@@ -14,20 +14,26 @@ volume has the values 1, 2, ... up to its own last one, which a volume without t
 not.
 
 If only one side numbers its objects, its numbers mean nothing to the other, and all values are one
-finding: `unclassed_objects` of predictions, `numbered_references`.
-`calipers.doctor.volume_folders` calls all three.
+finding: `unclassed_objects` of predictions, `numbered_references`. Values may also be the scores of
+candidates, as from 1 to 5: then the high ones lie on references, and the low ones beside
+(`whole_scores`). `calipers.doctor.volumes.volume_folders` calls all four.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import fspath
 from typing import Any
 
 import numpy as np
 
+from calipers.arrays import F64
 from calipers.data.cohort import Cohort
+from calipers.doctor.class_agreement import targets
 from calipers.doctor.findings import Symptom, few
+from calipers.doctor.input_files import open_inputs, read_parts
+from calipers.doctor.map_scores import agreement_with_error
 from calipers.doctor.remedies import Inputs
 from calipers.doctor.trial import (
     HIT,
@@ -35,16 +41,19 @@ from calipers.doctor.trial import (
     RawPredictions,
     convincing,
     overlaps,
+    sample_of,
     share_met,
 )
 from calipers.errors import CalipersError
 from calipers.io.read import read_all
-from calipers.io.reader import Options
+from calipers.io.reader import Options, ReferenceIndex
 from calipers.show.words import count_text, percent_text
 
 CLASSES, INSTANCES, NONZERO = "classes", "instances", "nonzero"
 BY_CHANCE = 0.6  # of the references that are met, so many may be of the right class by chance
 FEWEST_MORE = 2  # references that are met only if all values are one finding
+LEAST_OVERLAP = 0.1  # IoU from which a candidate lies on a reference: blobs are coarse
+FEWEST_VALUES, CLEARLY = 2, 3.0  # of candidates on references; standard errors above chance
 MANY_LENGTHS = 3  # files that count to so many different last values number objects
 
 
@@ -169,6 +178,57 @@ def numbered_references(
         "pass --labels nonzero",
         reading={"labels": NONZERO},
     )
+
+
+def whole_scores(inputs: Inputs, reading: Mapping[str, Any]) -> Symptom | None:
+    """Return the finding that the values of predictions are scores of candidates, beside references
+    of one class; None if they are not, or nothing tells.
+
+    Objects of several values lie on references, and these have higher values than those beside: a
+    class among others would lie on them with its own value only.
+    """
+    if reading.get("labels", CLASSES) != CLASSES:
+        return None
+    opened, _, inputs = open_inputs(replace(inputs, reading=reading))
+    try:
+        references = read_all(inputs.references, None, None, inputs.options).cohort
+    except CalipersError:
+        return None
+    if len(references.classes) != 1:
+        return None
+    n_objects = 0
+    shares = []
+    for name, path in inputs.predictions.items():
+        for *_, part in read_parts(name, path, opened.index, inputs.options.of_predictions()):
+            sample = sample_of(part)
+            value = _values_of(sample, opened.index)
+            rows, target = targets(references, sample, LEAST_OVERLAP)
+            on, beside = value[rows[target >= 0]], value[rows[target < 0]]
+            agreement, error = agreement_with_error(on, beside)
+            if len(np.unique(on)) < FEWEST_VALUES or agreement <= 0.5 + CLEARLY * error:
+                return None
+            shares.append(agreement)
+            n_objects += len(value)
+    return Symptom(
+        "whole-scores",
+        "error",
+        ", ".join(fspath(path) for path in inputs.predictions.values()),
+        "values are no classes of the references, and objects on references have higher ones than "
+        f"those beside in {percent_text(min(shares))} of the pairs of one of each: scores of "
+        "candidates",
+        n_objects,
+        n_objects,
+        "evaluate them as detection maps: calipers maps with --preset picai --normalise odds",
+    )
+
+
+def _values_of(sample: RawPredictions, index: ReferenceIndex) -> F64:
+    """Return the value of every object: that of its class, or the name of an unknown one."""
+    of_label = {label: key for key, label in (index.class_keys or {}).items()}
+    names = []
+    for row, label in enumerate(sample.label.tolist()):
+        names.append(sample.label_names.get(row, of_label.get(label, np.nan)))
+    return np.array([float(str(name)) for name in names])
 
 
 def _met_as_one(
