@@ -197,18 +197,13 @@ def _require_same_sizes(table: FileTable, layout: Layout, index: ReferenceIndex)
     for name in names:
         column, k = layout.columns[name], SIZES.index(name)
         lengths, _ = numbers(table, column)
-        expected = np.where(images >= 0, index.size[images, k], np.nan)
-        differs = np.isfinite(lengths) & np.isfinite(expected) & (lengths != expected)
-        if differs.any() and not _are_sides(table, layout, k, lengths):
-            row = int(np.flatnonzero(differs)[0])
-            raise table.error(
-                row,
-                column,
-                "size-conflict",
-                f"{expected[row]:g}, the size that the references have",
-                lengths[row],
-                "boxes on resized images have to be scaled back",
-            )
+        sizes = np.full((len(ids), layout.dimensions), np.nan)
+        sizes[:, k] = lengths
+        rows = np.flatnonzero(index.other_sizes(images, sizes)[:, k])
+        if len(rows) and not _are_sides(table, layout, k, lengths):
+            row = int(rows[0])
+            place = table.problem(row, column, "size-conflict", "").location
+            raise index.size_conflict(int(images[row]), k, lengths[row].item(), table.file, place)
 
 
 def _are_sides(table: FileTable, layout: Layout, k: int, lengths: F64) -> bool:
