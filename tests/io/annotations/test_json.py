@@ -174,7 +174,7 @@ def test_label_studio_predictions_on_resized_images_are_refused(tmp_path, lenien
             "p.json": json.dumps([task("a.png", [], predictions=entries)]),
         },
     )
-    with pytest.raises(InputError, match="200, the width of image 'a.png'") as refused:
+    with pytest.raises(InputError, match="200, the width of image") as refused:
         cal.read(tmp_path / "r.json", tmp_path / "p.json", lenient=lenient)
     assert (refused.value.rule, refused.value.location) == ("size-conflict", "/0/predictions")
     small["original_width"] = 200

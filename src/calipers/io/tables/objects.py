@@ -22,6 +22,7 @@ import numpy as np
 
 from calipers.arrays import F64, I32, I64, Column, Flags
 from calipers.data.cohort import UNIT, FileIntake
+from calipers.data.look_alikes import hint_on_names
 from calipers.data.rules import Delivery, Finding, Source
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.consensus import READER_FACT, Readings
@@ -482,7 +483,8 @@ def _image_columns(
         if len(differs) and name in IMAGE_LEVEL:
             row = int(image_rows[differs[0]])
             expected = f"one {name} per image, as in its first row"
-            raise table.error(row, column, "group-conflict", expected, values[row])
+            hint = hint_on_names(values[first[image[differs[0]]]], values[row])
+            raise table.error(row, column, "group-conflict", expected, values[row], hint)
         if len(differs):
             facts[name] = values
         elif name == UNIT:
@@ -677,7 +679,8 @@ def _check_same_groups(
             row = int(match.rows[k])
             if row >= 0 and str(own) not in ("", str(other)):
                 expected = f"the {word} that the references state, {own!r}"
-                hint = "remove the column from the table, or from the references"
+                hint = hint_on_names(own, other)
+                hint = hint or "remove the column from the table, or from the references"
                 raise match.table.error(row, name, "group-conflict", expected, other, hint)
 
 
