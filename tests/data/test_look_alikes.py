@@ -12,6 +12,7 @@ import pytest
 import calipers as cal
 from calipers.data.look_alikes import look_alikes, note_on_names
 from calipers.errors import InputError
+from calipers.stability.objects import object_stability
 from calipers.synthetic.runways import runway_cohort
 from random_cohorts import random_cohort
 
@@ -139,5 +140,5 @@ def test_monitors_and_stability_name_units() -> None:
     cohort = random_cohort(4, 1, models=2, seed=1)
     groups = {"patient": np.array(["a", "A", "b", "c"])}
     cohort = replace(cohort, images=replace(cohort.images, groups=groups))
-    objects = cal.object_stability(cohort, ci=False)
+    objects = object_stability(cohort, ci=False)
     assert any("'a' and 'A' look alike" in text for text in objects.warnings)
