@@ -218,6 +218,36 @@ def shorten(value: object) -> str:
     return text if len(text) <= VALUE_LENGTH else text[: VALUE_LENGTH - 3] + "..."
 
 
+def told_apart(one: str, other: str) -> tuple[str, str]:
+    """Return two names in quotes, with escapes for what hides how they differ.
+
+    Those are signs beyond ASCII that only one of them has, and blanks beside a blank or at an end.
+    """
+    return _marked(one, other), _marked(other, one)
+
+
+def _marked(name: str, other: str) -> str:
+    text = ""
+    for k, sign in enumerate(name):
+        neighbours = name[k - 1 : k] + name[k + 1 : k + 2]
+        # Blanks at the ends have one neighbour; no other place has fewer than two.
+        is_hidden = sign.isspace() and (len(neighbours) < 2 or not neighbours.strip())
+        is_hidden |= sign == " " and " " in neighbours
+        if is_hidden or not sign.isprintable() or not (sign.isascii() or sign in other):
+            text += _escape(sign)
+        else:
+            text += sign
+    # The end stays: blanks behind a long name are what this is for.
+    if len(text) > VALUE_LENGTH:
+        half = (VALUE_LENGTH - 3) // 2
+        text = f"{text[:half]}...{text[-half:]}"
+    return f'"{text}"' if "'" in text else f"'{text}'"
+
+
+def _escape(sign: str) -> str:
+    return f"\\x{ord(sign):02x}" if sign.isascii() else ascii(sign)[1:-1]
+
+
 # Two spellings of one word; a column, criterion or metric of either name answers to the other.
 SPELLINGS = (("center", "centre"), ("centre", "center"))
 
@@ -238,7 +268,8 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     # 0.6: two letters of five may be wrong; more is guessing.
     near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
     if near:
-        return f"did you mean {near[0]!r}?"
+        # Names that differ in nothing visible are shown with what is hidden.
+        return f"did you mean {told_apart(near[0], str(name))[0]}?"
     return "known: " + ", ".join(names)
 
 

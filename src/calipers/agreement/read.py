@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from os import PathLike, fspath
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from calipers.arrays import F64, I64, Flags
 from calipers.data.cohort import FileIntake
+from calipers.data.look_alikes import note_on_names
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.reader import Problem
 from calipers.io.tables.columns import (
@@ -410,7 +411,8 @@ def read_ratings(
     criteria = {name: values[sound_rows] for name, values in criteria.items()}
     _check_items(part, item, criteria)
     set_aside = Counter(problem.rule for problem in (*table.problems, *problems.values()))
-    intake = table.intake("ratings", table.notes, len(part), set_aside)
+    notes = [*table.notes, *_look_alikes(part, columns)]
+    intake = table.intake("ratings", notes, len(part), set_aside)
     ratings = _assemble(part, columns, reading.take(sound_rows), criteria, intake)
     if not criteria and not ratings.repeated:
         raise InputError(
@@ -535,6 +537,14 @@ def _name_codes(table: FileTable, column: str | None) -> NameCodes | None:
         return None
     numbered, names = codes([cell.strip() for cell in texts(table, column)])
     return NameCodes(numbered, tuple(names))
+
+
+def _look_alikes(table: FileTable, columns: RatingColumns) -> Iterator[str]:
+    """Yield the notes on raters, items and units whose names look alike."""
+    for column in dict.fromkeys((columns.rater, columns.item, columns.cluster)):
+        names = _name_codes(table, column)
+        if column is not None and names is not None:
+            yield from note_on_names(column, names.names)
 
 
 def _item(table: FileTable, columns: RatingColumns) -> NameCodes:

@@ -14,8 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from calipers.arrays import Array
-from calipers.data.cohort import ORIGINAL, Cohort
+from calipers.data.cohort import ORIGINAL, UNIT, Cohort
+from calipers.data.look_alikes import look_alikes
 from calipers.doctor.findings import MOST_EXAMPLES, Symptom, few
+from calipers.errors import told_apart
+from calipers.metrics.sequences import SEQUENCE
+from calipers.show.words import plural
 
 SPLIT_COLUMNS = ("split", "subset", "fold", "partition", "set", "train_val_test")
 CENTRE_COLUMNS = ("centre", "center", "site", "hospital", "institution", "clinic", "scanner")
@@ -147,6 +151,28 @@ def classes_alike(cohort: Cohort) -> Iterator[Symptom]:
         )
 
 
+def names_alike(cohort: Cohort) -> Iterator[Symptom]:
+    """Images, patients or centres have names that look alike, and count as different ones."""
+    columns = {UNIT: list(cohort.images.ids)}
+    for name in ("patient", "centre", SEQUENCE):
+        if name in cohort.images.groups:
+            columns[name] = cohort.images.groups[name].tolist()
+    for name, names in columns.items():
+        pairs = look_alikes(names)
+        if pairs:
+            yield Symptom(
+                "names-alike",
+                "warning",
+                reference_file(cohort),
+                f"names of {plural(name)} look alike and count as different ones",
+                len(pairs),
+                len(set(names)),
+                "if they are the same, write them in one way in the files; "
+                "more units make intervals narrower",
+                few([" and ".join(told_apart(*pair)) for pair in pairs]),
+            )
+
+
 def few_positives(cohort: Cohort) -> Iterator[Symptom]:
     """Classes with references in too few patients or images for an interval."""
     unit, owner = "images", np.arange(cohort.n_images)
@@ -181,6 +207,7 @@ def reference_file(cohort: Cohort) -> str:
 CohortCheck = Callable[[Cohort], Iterator[Symptom]]
 COHORT_CHECKS: tuple[CohortCheck, ...] = (
     classes_alike,
+    names_alike,
     patients_in_names,
     patient_in_two_splits,
     duplicate_images,

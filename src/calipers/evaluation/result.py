@@ -29,6 +29,7 @@ from calipers.evaluation.warnings import (
     cluster_warnings,
     group_warnings,
     interval_warnings,
+    name_warnings,
     unit_warnings,
     warnings_of,
 )
@@ -127,6 +128,7 @@ class Evaluation(Document):
         """
         warnings = (
             *warnings_of(self.cohort, self.protocol, self.evidence, progress),
+            *name_warnings(self.cohort, self.units, self.rows),
             *interval_warnings(self.rows, ci=self.ci),
             *group_warnings(self.rows, self.metrics),
             *unit_warnings(self.units, ci=self.ci),

@@ -3,8 +3,9 @@
 
 A cohort, a protocol, evidence and rows come in, sentences go out: records that were set aside,
 classes without references, cut predictions, tied scores, missing intervals, and what the marks
-behind intervals mean. `Evaluation.warnings` joins `warnings_of`, `interval_warnings`,
-`unit_warnings`, `cluster_warnings` and `group_warnings`; the terminal and pages show them.
+behind intervals mean. `Evaluation.warnings` joins `warnings_of`, `name_warnings`,
+`interval_warnings`, `unit_warnings`, `cluster_warnings` and `group_warnings`; the terminal and
+pages show them.
 
 `map_warnings` adds those about maps: samples without a value, values that were counted in bins,
 constant and faint maps. The page also calls `bounds_of`, for the bounds of what was counted in
@@ -21,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calipers import registry
-from calipers.data.cohort import Cohort
+from calipers.data.cohort import UNIT, Cohort
+from calipers.data.look_alikes import NARROWER, note_on_names
 from calipers.data.objects import Predictions
 from calipers.data.rules import outside_image
 from calipers.doctor.box_trials import suspicion
@@ -151,6 +153,27 @@ def _rare_classes(rows: Sequence[Row]) -> Iterator[str]:
             f"{metric}: {n_rare} of {n_common + n_rare} classes have references in fewer than 5 "
             f"{plural(first.unit)}; the mean over the other {n_common} is {'; '.join(means)}."
         )
+
+
+def name_warnings(cohort: Cohort, units: Units, rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return which names look alike: of images, classes, models, and of the columns in use."""
+    columns = {
+        UNIT: cohort.images.ids,
+        "class": cohort.classes,
+        "model": (*cohort.models, *cohort.maps),
+    }
+    notes = []
+    for kind, names in columns.items():
+        notes += note_on_names(kind, names)
+    groups, in_use = cohort.images.groups, {"patient", "centre", SEQUENCE}
+    for row in rows:
+        in_use.update(row.group or ())
+    for name in groups:
+        if name in (units.name, units.parent_name):
+            notes += note_on_names(name, groups[name].tolist(), NARROWER)
+        elif name in in_use:
+            notes += note_on_names(name, groups[name].tolist())
+    return tuple(notes)
 
 
 def unit_warnings(units: Units, *, ci: bool) -> tuple[str, ...]:

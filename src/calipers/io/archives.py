@@ -19,14 +19,21 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from calipers.errors import InputError, did_you_mean
-from calipers.io.source import MOST_ENTRIES, Listing, open_regular
+from calipers.io.source import (
+    MOST_ENTRIES,
+    FileVersion,
+    Listing,
+    open_regular,
+    require_version,
+    version_of,
+)
 
 ARCHIVES = (".zip", ".tar")
 PACKED_TARS = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
@@ -57,6 +64,7 @@ class ArchiveMember:
     size: int  # bytes unpacked
     checksum: int | None = None  # CRC-32 of the unpacked bytes; a tar has none
     deflated: bool = False
+    version: FileVersion | None = None  # of the archive when its list was read
 
     @property
     def file(self) -> str:
@@ -74,6 +82,7 @@ class ArchiveMember:
         with open_regular(Path(self.archive), follow=True) as stream:
             stream.seek(self._data_start(stream))
             raw = stream.read(min(self.packed, max(count, 1 << 12)))
+            self._require_unchanged(stream)
         if self.deflated:
             raw = zlib.decompressobj(-zlib.MAX_WBITS).decompress(raw, count)
         return raw[:count]
@@ -84,6 +93,7 @@ class ArchiveMember:
         with open_regular(Path(self.archive), follow=True) as stream:
             stream.seek(self._data_start(stream))
             del raw[cast(BufferedReader, stream).readinto(raw) :]
+            self._require_unchanged(stream)
         if self.deflated:
             # One byte more than promised shows that the list is wrong, whatever else would come.
             unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
@@ -93,6 +103,10 @@ class ArchiveMember:
         if self.checksum is not None and zlib.crc32(raw) != self.checksum:
             raise _broken(self.file, "other bytes", "the bytes of its checksum")
         return raw
+
+    def _require_unchanged(self, stream: BinaryIO) -> None:
+        """Raise if the archive is not the one that was listed: a tar has no checksums."""
+        require_version(self.archive, self.version, version_of(stream.fileno()))
 
     def _data_start(self, stream: BinaryIO) -> int:
         """Return where the bytes begin: in a zip, behind a second header of any length."""
@@ -182,9 +196,10 @@ def _parsed(path: str, size: int, changed: int) -> tuple[dict[str, ArchiveMember
                 )
             if member.start + member.packed > size:
                 raise _broken(path, f"{size:,} bytes", f"an archive that holds {member.name!r}")
-            members[member.name] = member
+            members[member.name] = replace(member, version=(size, changed))
             if len(members) + n_links > MOST_ENTRIES:
                 raise InputError(f"at most {MOST_ENTRIES:,} members", rule="too-large", file=path)
+        require_version(path, (size, changed), version_of(stream.fileno()))
     if not members:
         raise InputError("an archive with files", rule="no-volumes", file=path)
     return members, n_links

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 import numpy as np
 
 from calipers import registry
-from calipers.arrays import F64, Column
+from calipers.arrays import F64, I64, Column, Flags
 from calipers.data.cohort import UNIT
 from calipers.data.objects import BOX_FORMATS
 from calipers.data.rules import Delivery, Finding, Role, Source
@@ -45,6 +45,7 @@ OUTSIDE_CHOICES = ("keep", "clip", "refuse")
 LABEL_MEANINGS = ("classes", "instances", "nonzero")
 MISSING_VOLUMES = ("error", "empty")
 PLACES = ("nearest",)  # how label volumes are put on another grid
+SIDES = ("width", "height", "depth")  # of images, in the order of the axes
 # Characters of a cell in an array of fixed width.
 LONGEST_TEXT = 4096
 GROUP_UNIT = f"group_{UNIT}"  # name for a group column that is called like the image itself
@@ -342,6 +343,31 @@ class ReferenceIndex:
     def dimensions(self) -> int:
         """2 or 3."""
         return int(self.size.shape[1])
+
+    def other_sizes(self, images: I64, sizes: F64) -> Flags:
+        """Return which sides of images, (n, axes), differ from those of the references.
+
+        ``sizes`` are what predictions state, NaN where they state nothing; an image of -1 is none.
+        """
+        expected = self.size[images, : sizes.shape[1]]
+        is_known = (images >= 0)[:, None] & np.isfinite(expected) & np.isfinite(sizes)
+        return np.asarray(is_known & (expected != sizes))
+
+    def size_conflict(
+        self, image: int, axis: int, length: float, file: str, location: str
+    ) -> InputError:
+        """Return the error for predictions on a resized image: their boxes have another scale."""
+        side = SIDES[axis]
+        return InputError(
+            f"{self.size[image, axis]:g}, the {side} of image {self.image_list.ids[image]!r} in "
+            "the references",
+            rule="size-conflict",
+            file=file,
+            location=location,
+            field=side,
+            value=length,
+            hint="boxes on resized images have to be scaled back",
+        )
 
     @cached_property
     def as_text(self) -> Mapping[Key, int]:

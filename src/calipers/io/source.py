@@ -122,9 +122,8 @@ class FileBytes:
 
     def require_unchanged(self) -> None:
         """Raise if another program has written to the file since it was opened and hashed."""
-        status = os.fstat(self._stream.fileno())
-        if (status.st_size, status.st_mtime_ns) != (self._status.st_size, self._status.st_mtime_ns):
-            raise changed_error(self.file, len(self), status.st_size)
+        opened = self._status.st_size, self._status.st_mtime_ns
+        require_version(self.file, opened, version_of(self._stream.fileno()))
 
     def stream(self) -> BinaryIO:
         """Return the open file, for a library that reads it by itself."""
@@ -133,6 +132,22 @@ class FileBytes:
 
 
 Buffer = bytes | FileBytes
+FileVersion = tuple[int, int]  # bytes, and the time of the last change in nanoseconds
+
+
+def version_of(file: Path | str | int) -> FileVersion | None:
+    """Return the version of a file, or of a descriptor; None if there is no such file."""
+    try:
+        status = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+def require_version(file: str, version: FileVersion | None, now: FileVersion | None) -> None:
+    """Raise if a file is no longer what it was when it was opened: its parts would not fit."""
+    if version is not None and now != version:
+        raise changed_error(file, version[0], 0 if now is None else now[0])
 
 
 def changed_error(file: str, n_bytes: int, n_now: int) -> InputError:
@@ -199,6 +214,8 @@ class InputFolder(InputFile):
     """
 
     files: Mapping[str, str] = field(default_factory=dict)  # path below the folder -> real path
+    # When they were hashed: what is read later has to be the same.
+    versions: Mapping[str, FileVersion | None] = field(default_factory=dict, repr=False)
     numbers: Iterator[int] = field(default_factory=lambda: count(1), compare=False, repr=False)
 
     def count_file(self) -> None:
@@ -217,9 +234,14 @@ class InputFolder(InputFile):
         for name in sorted(names):
             with open_regular(Path(self.files[name]), follow=False) as stream:
                 content, n_bytes = _hash_of(stream)
+                self._require_version(name, stream)
             digest.update(f"{name}\0{content}\0".encode("utf-8", "surrogateescape"))
             size += n_bytes
         return digest.hexdigest(), size
+
+    def _require_version(self, name: str, stream: BinaryIO) -> None:
+        file = f"{self.file.rstrip('/')}/{name}"
+        require_version(file, self.versions.get(name), version_of(stream.fileno()))
 
     def open(self, name: str) -> InputFile:
         """Open an annotation file of the folder; it may be empty."""
@@ -227,6 +249,7 @@ class InputFolder(InputFile):
         self.count_file()
         with open_regular(Path(self.files[name]), follow=False) as stream:
             raw = _read_annotations(stream, file)
+            self._require_version(name, stream)
         for mark, encoding in BYTE_ORDER_MARKS:
             if raw.startswith(mark):
                 opened = _as_utf8(Path(file), raw, encoding, "")
@@ -348,6 +371,7 @@ def open_source(path: Path | str, progress: Progress | None = None) -> InputFile
     path = require_file(path)
     try:
         with open_regular(path, follow=True) as file:
+            version = version_of(file.fileno())
             size = os.fstat(file.fileno()).st_size
             # The hash is that of the bytes on disk, before any decoding.
             if size <= COPIED:
@@ -358,6 +382,7 @@ def open_source(path: Path | str, progress: Progress | None = None) -> InputFile
                 data = FileBytes(file, str(path))
                 opened = InputFile(str(path), data, size, "", progress=progress)
                 sha256, n_bytes = _hash_of(file, partial(opened.advance, step="hashing"))
+            require_version(str(path), version, version_of(file.fileno()))
     except OSError as error:
         raise InputError(
             "a readable file", rule="not-readable", file=str(path), value=error.strerror
@@ -472,6 +497,7 @@ def open_folder(path: Path | str) -> InputFolder:
         )
     digest, size = hashlib.sha256(), 0
     files = dict(sorted(listing.files.items()))
+    versions = {name: version_of(real_path) for name, real_path in files.items()}
     for name, real_path in files.items():
         if name.lower().endswith(ANNOTATION_SUFFIXES):
             _check_name(str(path), name)
@@ -479,12 +505,14 @@ def open_folder(path: Path | str) -> InputFolder:
                 content, n_bytes = _hash_of(stream)
             size += n_bytes
         else:
-            content = f"{_length(real_path)} bytes"
+            length, _ = versions[name] or (0, 0)
+            content = f"{length} bytes"
         digest.update(f"{name}\0{content}\0".encode("utf-8", "surrogateescape"))
     notes = []
     if listing.left:
         notes.append(f"{listing.left} links lead out of the folder and are not followed")
-    return InputFolder(str(path), b"", size, digest.hexdigest(), notes, files=files)
+    whole = digest.hexdigest()
+    return InputFolder(str(path), b"", size, whole, notes, files=files, versions=versions)
 
 
 def _read_annotations(stream: BinaryIO, file: str) -> bytes:
@@ -510,13 +538,6 @@ def _check_name(folder: str, name: str) -> None:
             file=folder,
             value=name.encode("utf-8", "surrogateescape"),
         ) from None
-
-
-def _length(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
 
 
 def _as_utf8(path: Path, raw: bytes, encoding: str, sha256: str) -> InputFile:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calipers.data.look_alikes import NARROWER, note_on_names
 from calipers.io.tables.table import delimited
 from calipers.monitors.estimates import FEWEST_WANTED, complement
 from calipers.monitors.labels import OMS, OOD, threshold_text
@@ -64,6 +65,7 @@ def remarks(result: MonitorEvaluation) -> list[str]:
         *_on_scores(result),
         *_on_intervals(result),
         *_on_groups(result),
+        *_on_names(result),
     ]
 
 
@@ -318,6 +320,15 @@ def _on_groups(result: MonitorEvaluation) -> Iterator[str]:
     note = note_on_groups(spreads, units)
     if note is not None:
         yield note[0].lower() + note[1:].removesuffix(".")
+
+
+def _on_names(result: MonitorEvaluation) -> Iterator[str]:
+    """Warn of names that look alike: of the units and of the monitors."""
+    units, groups = result.basis.units, result.scope.groups
+    for name in (units.name, units.parent_name):
+        if name in groups:
+            yield from note_on_names(name, groups[name].tolist(), NARROWER)
+    yield from note_on_names("monitor", result.monitors)
 
 
 def _order(result: MonitorEvaluation, name: str, paradigm: str) -> str:

@@ -23,6 +23,7 @@ from typing import Any, Literal
 import numpy as np
 
 from calipers.arrays import F64, I64
+from calipers.data.look_alikes import note_on_names
 from calipers.errors import InputError, UsageError, spelled
 from calipers.kernels import mixed
 from calipers.kernels.mixed import Fit
@@ -136,6 +137,8 @@ def prepare(
     notes = [f"{n} rows without {name} were left out" for name, n in n_dropped.items()]
     fitted_design = design(frame, model_formula)
     notes += [*level_notes, *structure.notes, *_many_levels(fitted_design)]
+    for name in dict.fromkeys((*names, *fitted_design.levels)):
+        notes += note_on_names(name, frame.texts(name).tolist())
     return RegressionData(
         formula=model_formula,
         groups=names,

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from calipers.arguments import names_arguments
-from calipers.arrays import F64, Flags
+from calipers.arrays import F64, Column, Flags
 from calipers.data.bags import ArrayBags, Bags, SomeBags
+from calipers.data.look_alikes import NARROWER, note_on_names
 from calipers.engine.cost import RunCost, Stopwatch, peak_bytes
 from calipers.engine.leniency import ALLOWED_LOSS, Leniency, aside_note
 from calipers.engine.ordered_map import threads_here
@@ -44,7 +45,7 @@ from calipers.stability.result import StabilityResult, remarks
 from calipers.stability.scores import Cases, localization, stability_rows
 from calipers.statistics.estimates import Certainty
 from calipers.statistics.intervals import check_level, check_replicates
-from calipers.statistics.weights import units_of
+from calipers.statistics.weights import Units, units_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -185,6 +186,7 @@ def stability(
             positive = np.asarray(source.positive, np.bool_)[selection]
         # Units are those of the selected bags; the bag AUC has units of its own below.
         columns = {name: np.asarray(column)[selection] for name, column in source.groups.items()}
+        units = units_of(columns, int(selection.sum()), cluster)
         return StabilityPlan(
             models=tuple(source.models),
             ids=tuple(source.ids[k] for k in np.flatnonzero(selection)),
@@ -196,11 +198,11 @@ def stability(
             bags=bags,
             kendall=kendall,
             pooling=str(operator),
-            units=units_of(columns, int(selection.sum()), cluster),
+            units=units,
             certainty=Certainty(
                 level=float(level), replicates=int(replicates) if ci else 0, seed=int(seed)
             ),
-            notes=(*source.notes, *notes),
+            notes=(*source.notes, *notes, *_names_of_units(units, columns)),
         )
 
     plan = planned(source, questions.selection, notes)
@@ -316,6 +318,13 @@ def stability_cost(source: Any, questions: BagQuestions) -> RunCost:
         basis=f"from {len(tried)} images; intervals and page are not included",
         shared_seconds=watch.seconds * len(places) / len(tried),
     )
+
+
+def _names_of_units(units: Units, columns: Mapping[str, Column]) -> list[str]:
+    """Return the note on units whose names look alike, if there are any."""
+    if units.name not in columns:
+        return []
+    return note_on_names(units.name, columns[units.name].tolist(), NARROWER)
 
 
 def check_units(source: Bags, cluster: str | Sequence[str]) -> None:

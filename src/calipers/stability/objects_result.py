@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from calipers.arrays import F64, Column
 from calipers.data.cohort import Cohort
+from calipers.data.look_alikes import NARROWER, note_on_names
 from calipers.errors import InputError, UsageError, did_you_mean, several
 from calipers.kernels.ranks import pair_index
 from calipers.results.document import Document
@@ -523,7 +524,13 @@ def _disputed(result: ObjectStability) -> str:
 
 def warnings(result: ObjectStability) -> tuple[str, ...]:
     """Return what was left out, and what limits the numbers."""
-    return (*_left_out(result), *_limits(result))
+    return (*_left_out(result), *_limits(result), *_look_alikes(result))
+
+
+def _look_alikes(result: ObjectStability) -> list[str]:
+    unit, groups = result.settings["unit"], result.cohort.images.groups
+    names = groups[unit].tolist() if unit in groups else ()
+    return [*note_on_names(unit, names, NARROWER), *note_on_names("model", result.models)]
 
 
 def _left_out(result: ObjectStability) -> list[str]:

@@ -162,6 +162,26 @@ def test_label_studio_predictions_have_scores(tmp_path) -> None:
     assert refused(path, path).rule == "wrong-role"
 
 
+@pytest.mark.parametrize("lenient", [False, True])
+def test_label_studio_predictions_on_resized_images_are_refused(tmp_path, lenient: bool) -> None:
+    """Percent of another size became pixels of another scale."""
+    small = region("polyp", RECTANGLE, original_width=100, original_height=100)
+    entries = [{"score": 0.5, "result": [small]}]
+    put(
+        tmp_path,
+        {
+            "r.json": json.dumps([task("a.png", [region("polyp", RECTANGLE)])]),
+            "p.json": json.dumps([task("a.png", [], predictions=entries)]),
+        },
+    )
+    with pytest.raises(InputError, match="200, the width of image") as refused:
+        cal.read(tmp_path / "r.json", tmp_path / "p.json", lenient=lenient)
+    assert (refused.value.rule, refused.value.location) == ("size-conflict", "/0/predictions")
+    small["original_width"] = 200
+    put(tmp_path, {"p.json": json.dumps([task("a.png", [], predictions=entries)])})
+    assert len(cal.read(tmp_path / "r.json", tmp_path / "p.json").models["p"]) == 1
+
+
 def test_shapes_and_labels_of_one_id_are_one_object(tmp_path) -> None:
     shape = region("polyp", RECTANGLE)
     bare = {**shape, "type": "rectangle", "value": dict(RECTANGLE)}

@@ -149,6 +149,7 @@ UNKNOWN_CASE = '{"1": {"score": 1, "label": 0, "box": [0, 0, 4, 4, 0, 4]}}'
     [
         ({"labelsTs/case0.json": '{"instances": {"1": 0}}'}, "class-missing"),
         ({"labelsTs/case0.json": '{"instances": {"1": "a"}}'}, "format"),
+        ({"labelsTs/case0.json": '{"instances": {"1": 0, "01": 1, "2": 1}}'}, "format"),
         ({"val_predictions_nii/case0_boxes.json": '{"1": {"score": 1}}'}, "box-shape"),
         (
             {"val_predictions_nii/case9_boxes.json": UNKNOWN_CASE},

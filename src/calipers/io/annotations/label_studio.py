@@ -130,7 +130,9 @@ class LabelStudioReader(Reader):
                     value=f"{len(predictions)} predictions of {task.name}",
                     hint="export the predictions of one model version",
                 )
-            task.enter(rows, names.only(task.name, task.pointer), predictions, scored=True)
+            image = names.only(task.name, task.pointer)
+            size = task.enter(rows, image, predictions, scored=True)
+            task.require_same_size(index, image, size)
         if not rows.entries and not rows.problems:
             raise InputError(
                 "predictions of tasks, which have scores", rule="score-missing", file=file.file
@@ -253,6 +255,15 @@ class _Task:
                     rings=rings,
                 )
         return self.width, self.height
+
+    def require_same_size(
+        self, index: ReferenceIndex, image: int, size: tuple[float, float]
+    ) -> None:
+        """Raise if the references state another size: percent are turned into pixels by it."""
+        differs = index.other_sizes(np.array([image]), np.array([size]))[0]
+        for axis in np.flatnonzero(differs).tolist():
+            place = f"{self.pointer}/predictions"
+            raise index.size_conflict(image, axis, size[axis], self.file.file, place)
 
     def reader(self, annotation: dict[str, Any]) -> str:
         """Return who made an annotation: an address of mail, else a number."""

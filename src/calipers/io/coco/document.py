@@ -167,24 +167,19 @@ class OwnImages:
 
     def _require_same_sizes(self, index: ReferenceIndex, images: Mapping[Key, int]) -> None:
         """Raise if an image is larger or smaller here: its boxes have another scale."""
+        places = np.array([images.get(key, -1) for key in self.keys], np.int64)
+        rows, axes = np.nonzero(index.other_sizes(places, self.sizes))
         errors = []
-        for k, key in enumerate(self.keys):
-            if key not in images:
-                continue
-            expected = index.size[images[key], :2]
-            differs = np.isfinite(expected) & np.isfinite(self.sizes[k])
-            differs &= expected != self.sizes[k]
-            for side in np.flatnonzero(differs).tolist():
-                error = InputError(
-                    f"{expected[side]:g}, the {OWN_SIDES[side]} of image {key!r} in the references",
-                    rule="size-conflict",
-                    file=self.file,
-                    location=f"/images/{k}/{OWN_SIDES[side]}",
-                    value=self.sizes[k, side],
-                    hint="boxes on resized images have to be scaled back",
-                )
-                errors.append(error)
-        raise_problems(errors[: InputProblems.SHOWN], len(errors))
+        for k, axis in zip(rows[: InputProblems.SHOWN].tolist(), axes.tolist()):
+            error = index.size_conflict(
+                int(places[k]),
+                axis,
+                float(self.sizes[k, axis]),
+                self.file,
+                f"/images/{k}/{OWN_SIDES[axis]}",
+            )
+            errors.append(error)
+        raise_problems(errors, len(rows))
 
     def _require_same_names(self, index: ReferenceIndex) -> None:
         """Raise if an id is one image here and another one in the references."""

@@ -22,6 +22,7 @@ import numpy as np
 
 from calipers.arrays import F64, I32, I64, Column, Flags
 from calipers.data.cohort import UNIT, FileIntake
+from calipers.data.look_alikes import hint_on_names
 from calipers.data.rules import Delivery, Finding, Source
 from calipers.errors import InputError, did_you_mean
 from calipers.io.consensus import READER_FACT, Readings
@@ -198,18 +199,13 @@ def _require_same_sizes(table: FileTable, layout: Layout, index: ReferenceIndex)
     for name in names:
         column, k = layout.columns[name], SIZES.index(name)
         lengths, _ = numbers(table, column)
-        expected = np.where(images >= 0, index.size[images, k], np.nan)
-        differs = np.isfinite(lengths) & np.isfinite(expected) & (lengths != expected)
-        if differs.any() and not _are_sides(table, layout, k, lengths):
-            row = int(np.flatnonzero(differs)[0])
-            raise table.error(
-                row,
-                column,
-                "size-conflict",
-                f"{expected[row]:g}, the size that the references have",
-                lengths[row],
-                "boxes on resized images have to be scaled back",
-            )
+        sizes = np.full((len(ids), layout.dimensions), np.nan)
+        sizes[:, k] = lengths
+        rows = np.flatnonzero(index.other_sizes(images, sizes)[:, k])
+        if len(rows) and not _are_sides(table, layout, k, lengths):
+            row = int(rows[0])
+            place = table.problem(row, column, "size-conflict", "").location
+            raise index.size_conflict(int(images[row]), k, lengths[row].item(), table.file, place)
 
 
 def _are_sides(table: FileTable, layout: Layout, k: int, lengths: F64) -> bool:
@@ -487,7 +483,8 @@ def _image_columns(
         if len(differs) and name in IMAGE_LEVEL:
             row = int(image_rows[differs[0]])
             expected = f"one {name} per image, as in its first row"
-            raise table.error(row, column, "group-conflict", expected, values[row])
+            hint = hint_on_names(values[first[image[differs[0]]]], values[row])
+            raise table.error(row, column, "group-conflict", expected, values[row], hint)
         if len(differs):
             facts[name] = values
         elif name == UNIT:
@@ -657,7 +654,8 @@ def _check_same_groups(
             row = int(match.rows[k])
             if row >= 0 and str(own) not in ("", str(other)):
                 expected = f"the {word} that the references state, {own!r}"
-                hint = "remove the column from the table, or from the references"
+                hint = hint_on_names(own, other)
+                hint = hint or "remove the column from the table, or from the references"
                 raise match.table.error(row, name, "group-conflict", expected, other, hint)
 
 

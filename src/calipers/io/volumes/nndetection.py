@@ -169,7 +169,8 @@ def _classes_of(file: InputFolder, name: str) -> dict[int, int]:
         is_number = isinstance(number, int) and not isinstance(number, bool)
         # Classes are counted up to the largest number: a far one would fill the memory.
         is_class = is_number and 0 <= number < MOST_CLASSES
-        if not is_class or not key.isascii() or not key.isdigit():
+        # Written as 01 it would be the instance 1 a second time.
+        if not is_class or not (key.isascii() and key.isdigit() and key == str(int(key[:20]))):
             raise InputError(
                 '{"instances": {"1": 0, ...}}',
                 rule="format",

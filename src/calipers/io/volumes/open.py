@@ -22,7 +22,13 @@ from calipers import errors, registry
 from calipers.arrays import Array
 from calipers.errors import InputError
 from calipers.io.archives import find_member
-from calipers.io.source import PICKLES, open_regular, require_file
+from calipers.io.source import (
+    PICKLES,
+    open_regular,
+    require_file,
+    require_version,
+    version_of,
+)
 from calipers.io.volumes.numpy import open_member
 from calipers.io.volumes.volume import (
     DEFAULT,
@@ -91,12 +97,16 @@ def open_volume(
 
 def _opened(request: Request) -> Volume:
     reader = _reader_of(request.path)
+    version = version_of(request.path)
     with guarded(request.file):
         volume = reader.open(request)
     # A reader of another package may break its promise: the message then names the package.
     with registry.blaming("volume format", reader.name):
         if not isinstance(volume, Volume):
             raise TypeError(f"open() gave {type(volume).__name__}, no Volume")
+    # A folder of a series changes when a file is added, which is none of it.
+    if not request.path.is_dir():
+        require_version(request.file, version, version_of(request.path))
     return volume
 
 

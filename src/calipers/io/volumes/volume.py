@@ -33,7 +33,13 @@ from numpy.typing import ArrayLike
 from calipers.arrays import F64, U8, Array
 from calipers.errors import CalipersError, InputError
 from calipers.io.archives import ArchiveMember
-from calipers.io.source import hash_file, open_regular
+from calipers.io.source import (
+    FileVersion,
+    hash_file,
+    open_regular,
+    require_version,
+    version_of,
+)
 
 Role = Literal["labels", "map", "image"]
 
@@ -113,6 +119,24 @@ class Volume:
     sparse: bool = False  # whether slices without anything in them may be missing
     names: Mapping[int, str] = field(default_factory=dict, repr=False)  # of labels, if it has any
     member: ArchiveMember | None = field(default=None, repr=False)  # of an archive
+    # Of its files when the header was read: voxels of another version would not fit to it.
+    versions: tuple[FileVersion | None, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.versions:
+            object.__setattr__(self, "versions", self._versions())
+
+    def _versions(self) -> tuple[FileVersion | None, ...]:
+        if self.member is not None:
+            return (self.member.version,)
+        return tuple(map(version_of, self.parts or (self.file,)))
+
+    def require_unchanged(self) -> None:
+        """Raise if a file was changed or replaced since its header was read."""
+        if self.member is not None:
+            return  # who reads a member looks at its archive
+        for file, version in zip(self.parts or (self.file,), self.versions):
+            require_version(file, version, version_of(file))
 
     @property
     def dimensions(self) -> int:
@@ -133,7 +157,11 @@ class Volume:
         # Decoders of other projects run here; whatever they raise becomes one message without
         # quotes.
         with guarded(self.file):
-            array = self.reader()
+            try:
+                array = self.reader()
+            finally:
+                # Asked after reading, and first: a decoder stumbles over bytes of another version.
+                self.require_unchanged()
         if array.shape != self.shape:
             expected = f"voxels of the shape in the header, {shape_text(self.shape)}"
             raise InputError(
@@ -149,10 +177,9 @@ class Volume:
         """
         if self.member is not None:
             return hashlib.sha256(self.member.read()).hexdigest()
-        if not self.parts:
-            return hash_file(Path(self.file))
-        hashes = "".join(hash_file(Path(part)) for part in self.parts)
-        return hashlib.sha256(hashes.encode()).hexdigest()
+        content = "".join(hash_file(Path(part)) for part in self.parts or (self.file,))
+        self.require_unchanged()
+        return hashlib.sha256(content.encode()).hexdigest() if self.parts else content
 
     @cached_property
     def bytes(self) -> int:
