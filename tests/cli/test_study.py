@@ -119,3 +119,14 @@ def test_what_rank_maps_refuses(calipers, arguments, words: str) -> None:
     said = calipers("study", *arguments)
     assert said.code == 2
     assert words in said.err
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_plan_of_a_study(calipers, jobs: int) -> None:
+    said = calipers("study", "stability", "--quick", "--plan", "--jobs", jobs)
+    assert said.code == 0
+    first, *kinds, memory, time = said.out.splitlines()
+    assert first == "work    32 steps:"
+    assert sum(int(line.split()[0]) for line in kinds) == 32
+    assert memory.startswith("memory  about 0.")
+    assert f"with --jobs {jobs}, from" in time

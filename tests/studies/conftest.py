@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from calipers.studies.anomaly.controlled import ControlledExperiments, run_controlled
+from calipers.studies.anomaly.controlled import ControlledExperiments, controlled_steps
 from calipers.studies.framework import StudyResult, run_study
 from calipers.studies.rodeo.claims import RodeoRun
 from calipers.studies.rodeo.data import examples, simulate_cohort
-from calipers.studies.rodeo.experiments import run_all
+from calipers.studies.rodeo.experiments import sweep_steps
 
 
 @dataclass
@@ -32,7 +32,7 @@ def rodeo() -> StudyResult:
 def small_rodeo() -> tuple[RodeoRun, Counted]:
     """The experiments of that study on few images, and how they went on."""
     cohort, counted = simulate_cohort(60, 0), Counted()
-    sweeps = run_all(cohort, runs=2, seed=0, quick=True, progress=counted)
+    sweeps = sweep_steps(cohort, runs=2, seed=0, quick=True).run(counted)
     return RodeoRun(sweeps, examples(), cohort, 0), counted
 
 
@@ -40,4 +40,4 @@ def small_rodeo() -> tuple[RodeoRun, Counted]:
 def controlled() -> tuple[ControlledExperiments, Counted]:
     """The controlled experiments of the study of anomaly metrics, and how they went on."""
     counted = Counted()
-    return run_controlled(quick=True, progress=counted), counted
+    return controlled_steps(quick=True).run(counted), counted

@@ -22,8 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calipers.cli.engine import chosen_workers, plan_option, print_cost
 from calipers.cli.options import (
+    engine_option,
     force_option,
+    jobs_option,
     named_files,
     output_file_option,
     output_folder_option,
@@ -31,6 +34,7 @@ from calipers.cli.options import (
     preset_option,
     reading_arguments,
     reading_options,
+    scheduler_option,
     seed_option,
     verb,
     writing_options,
@@ -40,6 +44,8 @@ from calipers.results.files import check_file
 from calipers.show.terminal import Narrator, one_line
 
 KINDS = 'Corruption, such as "position-noise(sigma=0.5)"; several are applied in order.'
+# Options of `calipers study` that say what is computed, besides --predictions.
+OF_STUDIES = ("data", "ranking", "ood", "runs", "seed", "quick", "train", "keep")
 MARKS = {"held": "+", "held in part": "~", "did not hold": "-", "not tested": "?"}
 WIDEST = 110
 
@@ -357,7 +363,11 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
     metavar="DIR",
     help="Keep the results of training in DIR; without --train, use those that are there.",
 )
+@jobs_option("Number of processes for the steps of the study; results do not depend on it.")
+@engine_option
+@scheduler_option
 @force_option("Allow a DIR that is not empty; an earlier study in it is replaced.")
+@plan_option
 @output_options
 def study(name: str | None, **options: Any) -> None:
     """Reproduce a published experiment from end to end, and check every claim.
@@ -368,6 +378,7 @@ def study(name: str | None, **options: Any) -> None:
     \b
     calipers study
     calipers study rodeo -o rodeo-study
+    calipers study rodeo --jobs 4 -o rodeo-study
     calipers study rodeo --data BBox_List_2017.csv -o rodeo-study
     calipers study anomaly -o anomaly-study
     calipers study anomaly --rank-maps rank.html
@@ -376,7 +387,7 @@ def study(name: str | None, **options: Any) -> None:
     calipers study monitors -o monitors-study
     calipers study polyps --data centres -o polyps-study
     """
-    from calipers.studies.framework import run_study
+    from calipers.studies.framework import StudyOptions, run_study, study_cost
 
     if name is None:
         _list(as_json=options["as_json"])
@@ -386,24 +397,26 @@ def study(name: str | None, **options: Any) -> None:
         return
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     predictions = named_files(options["predictions"])
+    what = {key: options[key] for key in OF_STUDIES}
+    if options["plan"]:
+        cost = study_cost(name, StudyOptions(predictions=predictions, **what), processes=True)
+        print_cost(cost, options)
+        return
     if options["output"] is not None:
         from calipers.results.files import check_folder
 
         inputs = (*filter(None, (options["data"], options["ranking"])), *predictions.values())
         check_folder(options["output"], force=options["force"], inputs=inputs)
-    result = run_study(
-        name,
-        data=options["data"],
-        predictions=predictions,
-        ranking=options["ranking"],
-        ood=options["ood"],
-        runs=options["runs"],
-        seed=options["seed"],
-        quick=options["quick"],
-        train=options["train"],
-        keep=options["keep"],
-        progress=narrator.whole(),
-    )
+    # The steps are functions of Python more than of kernels: threads would wait for each other.
+    with chosen_workers(options, processes=True) as (jobs, executor):
+        result = run_study(
+            name,
+            predictions=predictions,
+            jobs=jobs,
+            executor=executor,
+            progress=narrator.whole(),
+            **what,
+        )
     narrator.warn(result.warnings)
     page = _write(result, options, narrator) if options["output"] is not None else None
     if options["as_json"]:

@@ -85,7 +85,12 @@ def print_cost(cost: RunCost, options: Mapping[str, Any]) -> None:
     items, models = count_text(cost.unit, cost.n_items), count_text("model", cost.n_models)
     files = f"{_size(cost.file_bytes)} of files"
     blocks = count_text("block", cost.n_blocks)
-    click.echo(f"work    {items} of {models}, {files}, in {blocks}")
+    if cost.steps:
+        click.echo(f"work    {items}:")
+        for name, number in cost.steps.items():
+            click.echo(f"        {number:6d}  {one_line(name)}")
+    else:
+        click.echo(f"work    {items} of {models}, {files}, in {blocks}")
     memory = f"{cost.memory(jobs) / 1e9:.1f} GB with --jobs {jobs}"
     click.echo(f"memory  about {memory}; {one_line(cost.largest)}")
     seconds = cost.seconds(jobs)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from calipers.errors import UsageError
@@ -25,8 +26,8 @@ class RunCost:
 
     work: str  # the verb
     n_items: int
-    unit: str  # what an item is called: sample, image, trial
-    n_models: int
+    unit: str  # what an item is called: sample, image, trial, step
+    n_models: int  # 0 where the work is not counted by models
     n_blocks: int
     file_bytes: int
     fixed_bytes: int  # of memory, whatever the number of jobs
@@ -36,6 +37,8 @@ class RunCost:
     alone_seconds: float | None = None  # work that jobs do not share; None: not measured
     shared_seconds: float | None = None  # of the processor, for work that jobs share
     processes: bool = False  # whether jobs are processes
+    # How many items there are of every kind, where they differ.
+    steps: Mapping[str, int] = field(default_factory=dict)
 
     def memory(self, jobs: int) -> int:
         """Return the bytes that ``jobs`` items at a time need."""
@@ -59,10 +62,12 @@ class RunCost:
 
     def as_dict(self, jobs: int) -> dict[str, Any]:
         """Return the plan of a run with so many jobs for JSON."""
+        kinds = {"kinds": dict(self.steps)} if self.steps else {}
         return {
             "schema": SCHEMA,
             "work": self.work,
             f"{self.unit}s": self.n_items,
+            **kinds,
             "models": self.n_models,
             "blocks": self.n_blocks,
             "file_bytes": self.file_bytes,

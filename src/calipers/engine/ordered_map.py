@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ordered map: a function over items, on any executor, its results in the order of the items.
 
-`in_order` is called by `evaluation.collect` (blocks of images), `maps.examine` (samples) and
-`stability.evidence` (bags). What is reduced over items is reduced by the caller, in the order in
-which results arrive here, so that no result depends on the number of workers or on which of them
-was first.
+`in_order` is called by `evaluation.collect` (blocks of images), `maps.examine` (samples),
+`stability.evidence` (bags), `sensitivity.sweep` (runs) and `studies.steps` (steps). What is reduced
+over items is reduced by the caller, in the order in which results arrive here, so that no result
+depends on the number of workers or on which of them was first.
 """
 
 from __future__ import annotations

@@ -278,12 +278,7 @@ def sweep(
     >>> result.value[0, 0].round(1).tolist()
     [1.0, 0.7]
     """
-    names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
-    if not names:
-        raise UsageError("metrics names at least one metric of the protocol")
-    plan = Protocol.load(protocol).only(names)
-    axes = _axes(over)
-    check_seed(seed)
+    plan, axes = _checked(metrics, over, protocol, seed)
     how = {"jobs": jobs, "executor": executor, "progress": progress}
     if not any(is_corruption(axis.name) for axis in axes):
         if with_:
@@ -292,11 +287,8 @@ def sweep(
                 "such as position-noise.sigma"
             )
         return _of_models(cohort, plan, axes, ci=ci, seed=seed, how=how)
-    if runs < 1 or runs != int(runs):
-        raise UsageError(f"runs must be a whole number of at least 1, not {runs!r}")
-    # Runs have the seeds from `seed` on: the last one must be valid, too.
-    check_seed(seed + runs - 1)
-    return _of_oracle(cohort, plan, axes, runs, seed, tuple(with_), how)
+    check_runs(runs, seed)
+    return _of_oracle(_divided(cohort, plan, axes, runs, seed, tuple(with_)), how)
 
 
 def sweep_cost(
@@ -417,7 +409,7 @@ def _of_models(
 
 
 @dataclass(frozen=True)
-class _Oracle:
+class OracleRun:
     """What an oracle is worth at one strength in one run; workers in other processes receive it."""
 
     references: Cohort
@@ -434,7 +426,7 @@ class _Oracle:
         points: Sequence[Mapping[str, Value]],
         always: tuple[str, ...],
         seed: int,
-    ) -> _Oracle:
+    ) -> OracleRun:
         """Return the oracle of a cohort; predictions of its models play no part."""
         all_points, names = grid_protocol(protocol, points)
         return cls(replace(cohort, models={}), all_points, names, always, seed)
@@ -454,30 +446,108 @@ class _Oracle:
         return values
 
 
-def _of_oracle(
+@dataclass(frozen=True)
+class OracleSweep:
+    """A sweep of an oracle, divided into runs that do not depend on each other."""
+
+    oracle: OracleRun
+    items: tuple[tuple[Mapping[str, Value], int], ...]  # strengths and run
+    compose: Callable[[Sequence[F64]], Sweep]  # of what the oracle returns for the items
+
+
+def oracle_sweep(
+    cohort: Cohort,
+    metrics: str | Sequence[str],
+    over: Mapping[str, Sequence[Value]],
+    *,
+    protocol: str | Path | Protocol = "overview",
+    runs: int = 5,
+    seed: int = 0,
+    with_: Sequence[str] = (),
+) -> OracleSweep:
+    """Return the runs of a sweep of an oracle, for callers that do them with other work; the
+    parameters are those of `sweep`.
+    """
+    plan, axes = _checked(metrics, over, protocol, seed)
+    check_runs(runs, seed)
+    return _divided(cohort, plan, axes, runs, seed, tuple(with_))
+
+
+def _checked(
+    metrics: str | Sequence[str],
+    over: Mapping[str, Sequence[Value]],
+    protocol: str | Path | Protocol,
+    seed: int,
+) -> tuple[Protocol, tuple[SweepAxis, ...]]:
+    """Return the protocol with these metrics, and the axes; raise for what cannot be swept."""
+    names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    if not names:
+        raise UsageError("metrics names at least one metric of the protocol")
+    plan = Protocol.load(protocol).only(names)
+    axes = _axes(over)
+    check_seed(seed)
+    return plan, axes
+
+
+def check_runs(runs: int, seed: int) -> None:
+    """Raise unless an oracle can have so many runs."""
+    if runs < 1 or runs != int(runs):
+        raise UsageError(f"runs must be a whole number of at least 1, not {runs!r}")
+    # Runs have the seeds from `seed` on: the last one must be valid, too.
+    check_seed(seed + runs - 1)
+
+
+def _divided(
     cohort: Cohort,
     protocol: Protocol,
     axes: tuple[SweepAxis, ...],
     runs: int,
     seed: int,
     always: tuple[str, ...],
-    how: Mapping[str, Any],
-) -> Sweep:
-    """Return the mean over runs, and mean - SD to mean + SD (n - 1) of the runs."""
+) -> OracleSweep:
+    """Return the runs of an oracle at all strengths, and what makes a sweep of them: the mean over
+    runs, and mean - SD to mean + SD (n - 1) of the runs.
+    """
     strengths = [axis for axis in axes if is_corruption(axis.name)]
     others = [axis for axis in axes if not is_corruption(axis.name)]
-    oracle = _Oracle.of(cohort, protocol, _points(others), always, seed)
+    oracle = OracleRun.of(cohort, protocol, _points(others), always, seed)
     settings, n = _points(strengths), len(protocol.metrics)
-    values = np.empty((runs, len(settings), *np.shape(oracle.names)))
     places = list(product(range(len(settings)), range(runs)))
-    items = [(settings[s], run) for s, run in places]
-    jobs, progress = how["jobs"], how["progress"]
-    results = in_order(oracle, items, workers=jobs, executor=how["executor"], ahead=AHEAD * jobs)
-    try:
-        for n_done, ((s, run), of_run) in enumerate(zip(places, results), start=1):
+
+    def compose(results: Sequence[F64]) -> Sweep:
+        values = np.empty((runs, len(settings), *np.shape(oracle.names)))
+        for (s, run), of_run in zip(places, results, strict=True):
             values[run, s] = of_run
+        lengths = [len(axis.values) for axis in (*strengths, *others)]
+        values = np.moveaxis(values, 3, 0).reshape(n, runs, *lengths)
+        # Strengths come first here; the caller may have named the other choice first.
+        if [*strengths, *others] != list(axes):
+            values = values.swapaxes(2, 3)
+        mean = values.mean(axis=1)
+        if runs > 1:
+            sd = values.std(axis=1, ddof=1)
+            band = f"one standard deviation (n - 1) of {runs} runs to both sides of their mean"
+        else:
+            sd = np.full(mean.shape, np.nan)
+            band = "none"
+        tables = [mean[None], (mean - sd)[None], (mean + sd)[None]]
+        return _result(cohort, protocol, axes, (ORACLE,), tables, (runs, band, seed))
+
+    return OracleSweep(oracle, tuple((settings[s], run) for s, run in places), compose)
+
+
+def _of_oracle(divided: OracleSweep, how: Mapping[str, Any]) -> Sweep:
+    """Do all runs of an oracle, and return the sweep."""
+    jobs, progress, items = how["jobs"], how["progress"], divided.items
+    values: list[F64] = []
+    results = in_order(
+        divided.oracle, items, workers=jobs, executor=how["executor"], ahead=AHEAD * jobs
+    )
+    try:
+        for of_run in results:
+            values.append(of_run)
             if progress is not None:
-                progress(n_done, len(items))
+                progress(len(values), len(items))
     except WorkerDied as error:
         setting, run = items[error.item]
         strength = ", ".join(f"{name}={value:g}" for name, value in setting.items())
@@ -488,20 +558,7 @@ def _of_oracle(
             value=error.how,
             hint="the memory of a worker may be too small for all images: try fewer --jobs",
         ) from None
-    lengths = [len(axis.values) for axis in (*strengths, *others)]
-    values = np.moveaxis(values, 3, 0).reshape(n, runs, *lengths)
-    # Strengths come first here; the caller may have named the other choice first.
-    if [*strengths, *others] != list(axes):
-        values = values.swapaxes(2, 3)
-    mean = values.mean(axis=1)
-    if runs > 1:
-        sd = values.std(axis=1, ddof=1)
-        band = f"one standard deviation (n - 1) of {runs} runs to both sides of their mean"
-    else:
-        sd = np.full(mean.shape, np.nan)
-        band = "none"
-    tables = [mean[None], (mean - sd)[None], (mean + sd)[None]]
-    return _result(cohort, protocol, axes, (ORACLE,), tables, (runs, band, seed))
+    return divided.compose(values)
 
 
 def _result(

@@ -6,12 +6,13 @@ in, a `StudyResult` goes out: figures, tables and one `Claim` per statement, jud
 of the run. If a statement does not hold, the claim says so; the experiment is not adapted to make
 it hold. `calipers.studies.page.write_study` writes the result into a folder.
 
-A `Study` is the paper, its statements, and the function that runs it. Statements and the rules that
-decide on them are data that were there before the run (`calipers.studies.claim_rules`); one
-function per statement, decorated with `Claims.judge`, receives the numbers of a run and returns a
-`ClaimJudgement`. (Studies without such a file decorate with `Claims.statement`, which takes the
-words too; their claims modules are then the files of rules.) The study calls `Claims.judge_all` to
-get all verdicts.
+A `Study` is the paper, its statements, and the function that prepares a run: it returns the heavy
+steps, which any worker can do (`calipers.studies.steps`), and what makes a result of them.
+Statements and the rules that decide on them are data that were there before the run
+(`calipers.studies.claim_rules`); one function per statement, decorated with `Claims.judge`,
+receives the numbers of a run and returns a `ClaimJudgement`. (Studies without such a file decorate
+with `Claims.statement`, which takes the words too; their claims modules are then the files of
+rules.) The study calls `Claims.judge_all` to get all verdicts.
 
 A verdict says what it rests on (`BASES`): numbers of this run, numbers that the paper prints, or
 data made to show that something is possible; questions of our own are marked too. The headline
@@ -23,12 +24,14 @@ sentence holds, and the claim carries that share.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from calipers.engine.cost import RunCost
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.resampling import check_seed
 from calipers.results.document import Document, linked
@@ -37,6 +40,10 @@ from calipers.show.figures import Figure
 from calipers.show.table import Amount, Cell, Table
 from calipers.studies.claim_rules import ClaimRules, Statement, rule_files
 from calipers.studies.open_choices import ScanShare
+from calipers.studies.steps import Progress, StepSet, steps_cost
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 VERDICTS = ("held", "held in part", "did not hold", "not tested")
 Basis = Literal["run", "printed", "made", "own"]
@@ -52,7 +59,6 @@ BASES: Mapping[Basis, str] = {
     "made": "shown possible on synthetic data",
     "own": "a question of this study, not a sentence of the paper",
 }
-Progress = Callable[[str, int, int], None]  # description, steps finished, steps in total
 
 # name -> (module and variable, the question in one line). A study is imported only when it is run,
 # because some need optional packages.
@@ -94,6 +100,8 @@ def run_study(
     quick: bool = False,
     train: bool = False,
     keep: str | Path | None = None,
+    jobs: int = 1,
+    executor: Executor | None = None,
     progress: Progress = lambda what, step, total: None,
 ) -> StudyResult:
     """Run a published experiment and judge the claims of its paper.
@@ -122,8 +130,13 @@ def run_study(
     keep
         Folder for the results of training. With ``train`` they are written there, and a run that
         was stopped goes on; without, they are shown again, which needs no PyTorch.
+    jobs
+        Number of threads for the steps of the study; the result does not depend on it. Networks
+        are trained before, on the threads of PyTorch.
+    executor
+        Any `concurrent.futures.Executor` for the steps instead, such as that of a Dask client.
     progress
-        Called with (description of the step, steps finished, steps in total).
+        Called with (description of the step, work done, work in total).
     """
     study = load_study(name)
     options = StudyOptions(
@@ -139,7 +152,23 @@ def run_study(
     )
     # Before the run, which may take minutes: an option that does nothing must not pass unnoticed.
     study.check(options)
-    return replace(study.run(options, progress), rules=study.rule_files())
+    result = study.prepare(options, progress).run(progress, jobs=jobs, executor=executor)
+    return replace(result, rules=study.rule_files())
+
+
+def study_cost(name: str, options: StudyOptions, *, processes: bool = False) -> RunCost:
+    """Return what a study takes, from its smallest steps; its networks are not trained for this.
+
+    ``processes`` says whether jobs are processes.
+    """
+    study = load_study(name)
+    study.check(options)
+    if options.train:
+        raise UsageError("a training cannot be foreseen: leave out --train to plan what follows it")
+    start = time.process_time()
+    steps = study.prepare(options, lambda what, step, total: None).steps
+    alone = time.process_time() - start
+    return steps_cost(steps, work=f"study {name}", alone_seconds=alone, processes=processes)
 
 
 def load_study(name: str) -> Study:
@@ -406,7 +435,8 @@ class Study:
     title: str
     citation: str
     statements: tuple[Statement, ...]
-    run: Callable[[StudyOptions, Progress], StudyResult]
+    # Reads the data, and trains where that is requested; the work is that of the steps.
+    prepare: Callable[[StudyOptions, Progress], StepSet[StudyResult]]
     # the options that a run accepts: a subset of "data", "predictions", "ranking", "ood", "runs",
     # "train" (which goes with "keep")
     takes: frozenset[str] = frozenset()

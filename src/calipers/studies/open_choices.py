@@ -3,8 +3,9 @@
 
 A paper rarely states every choice of an experiment. Instead of one configuration, picked by us,
 `scan_configurations` runs all combinations of the open choices and asks of each which sentences
-hold there. The `Scan` says for every sentence the share of configurations, in all and by choice, so
-that a reader sees which choice decides:
+hold there; `configuration_steps` leaves that to the workers of a study. The `Scan` says for every
+sentence the share of configurations, in all and by choice, so that a reader sees which choice
+decides:
 
 >>> from calipers.studies.open_choices import scan_configurations
 >>> choices = {"objects": (1, 4), "radius": (0.7, 1.0)}
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calipers.show.table import Cell, Table
+from calipers.studies.steps import StepSet, StudyStep
 
 Configuration = Mapping[str, Any]
 # Sentence -> whether it holds; None where a configuration cannot tell.
@@ -109,12 +111,15 @@ class Scan:
         return [f"{part.n_held}/{part.n_total}" for part in parts]
 
 
+def configurations_of(choices: Mapping[str, Sequence[Any]]) -> tuple[Configuration, ...]:
+    """Return every combination of choices (name -> values), the last choice fastest."""
+    return tuple(dict(zip(choices, values)) for values in itertools.product(*choices.values()))
+
+
 def scan_configurations(
-    choices: Mapping[str, Sequence[Any]],
-    outcomes_of: Callable[[Configuration], Outcomes],
-    progress: Callable[[int, int], None] = lambda step, total: None,
+    choices: Mapping[str, Sequence[Any]], outcomes_of: Callable[[Configuration], Outcomes]
 ) -> Scan:
-    """Run every combination of the choices.
+    """Run every combination of the choices here and now.
 
     Parameters
     ----------
@@ -123,17 +128,39 @@ def scan_configurations(
     outcomes_of
         Takes a configuration (name -> value) and returns which sentences hold there; None for a
         sentence that this configuration cannot decide.
-    progress
-        Called with (configurations done, configurations in all).
     """
-    configurations = []
-    for values in itertools.product(*choices.values()):
-        configurations.append(dict(zip(choices, values)))
-    outcomes = []
-    for k, configuration in enumerate(configurations):
-        progress(k, len(configurations))
-        outcomes.append(dict(outcomes_of(configuration)))
-    return Scan(dict(choices), tuple(configurations), tuple(outcomes))
+    configurations = configurations_of(choices)
+    outcomes = [dict(outcomes_of(configuration)) for configuration in configurations]
+    return Scan(dict(choices), configurations, tuple(outcomes))
+
+
+def configuration_steps(
+    what: str,
+    choices: Mapping[str, Sequence[Any]],
+    outcomes_of: Callable[..., Outcomes],
+    arguments: tuple[Any, ...] = (),
+    weight: float = 1.0,
+) -> StepSet[Scan]:
+    """Return a step for every combination of the choices; together they make the scan.
+
+    Parameters
+    ----------
+    outcomes_of
+        As for `scan_configurations`, a function of a module: workers in other processes import it.
+    arguments
+        Its further arguments.
+    weight
+        How long a configuration takes, see `StudyStep`.
+    """
+    configurations = configurations_of(choices)
+    steps = []
+    for configuration in configurations:
+        steps.append(StudyStep(what, outcomes_of, (configuration, *arguments), weight))
+
+    def compose(results: Sequence[Outcomes]) -> Scan:
+        return Scan(dict(choices), configurations, tuple(map(dict, results)))
+
+    return StepSet(tuple(steps), compose)
 
 
 def choice_text(value: object) -> str:

@@ -20,6 +20,7 @@ from calipers.studies.anomaly.experiments import AnomalyRun, HumanRanking
 from calipers.studies.anomaly.measures import F1S, METRICS
 from calipers.studies.framework import STUDIES, StudyResult, load_study, run_study
 from calipers.studies.page import study_page
+from calipers.studies.steps import TICKS, StepSet, StudyStep
 from studies.anomaly.made_brains import archive_of_template, made_template
 from studies.documented import quick_passages, unsupported
 from studies.judged import verdict_by_numbers
@@ -76,11 +77,8 @@ def run(controlled, tmp_path_factory: pytest.TempPathFactory) -> Run:
     )
     seen: list[tuple[int, int]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            study,
-            "run_controlled",
-            lambda seed, *, quick, progress: progress("a", 1, 1) or experiments,
-        )
+        steps = StepSet((StudyStep("a", str),), lambda results: experiments)
+        patch.setattr(study, "controlled_steps", lambda seed, *, quick: steps)
         patch.setattr(study, "installed_folder", lambda: None)
         count = lambda what, done, total: seen.append((done, total))  # noqa: E731
         result = run_study("anomaly", ranking=file, quick=True, progress=count)
@@ -219,7 +217,7 @@ def test_an_installed_template_that_does_not_fit_is_a_warning(monkeypatch) -> No
 
 def test_progress_counts_to_the_end(run: Run) -> None:
     assert run.progress == sorted(run.progress)
-    assert run.progress[-1] == (study.STEPS, study.STEPS)
+    assert run.progress[-1] == (TICKS, TICKS)
 
 
 def test_the_page_says_everything_and_the_folder_is_whole(run: Run, tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from functools import cache
 import numpy as np
 
 from calipers.data.cohort import Cohort
-from calipers.studies.polyps.claims import CLAIMS, RULES, scan_of
+from calipers.studies.polyps.claims import CLAIMS, RULES, scan_steps
 from calipers.studies.polyps.data import PolypData
 from calipers.studies.polyps.detectors import frame_cohort
 from calipers.studies.polyps.endoscopy import centre_frames, drawn_frame
-from calipers.studies.polyps.experiments import PolypRun, run_experiments, sized_areas
+from calipers.studies.polyps.experiments import PolypRun, best_cut, experiment_steps, sized_areas
 from calipers.studies.polyps.people import PeopleNumbers
 
 SHARE = 0.25
@@ -122,15 +122,11 @@ def data_of(errors: Sequence[Errors]) -> PolypData:
 
 
 def run_of(*errors: Errors, people: PeopleNumbers | None = None) -> PolypRun:
-    numbers = run_experiments(
-        data_of(errors),
-        seed=0,
-        quick=True,
-        limit=RULES.limit("non-convex"),
-        people=people or PeopleNumbers(),
-        progress=lambda what, step, total: None,
-    )
-    return replace(numbers, scan=scan_of(numbers))
+    data = data_of(errors)
+    limit = RULES.limit("non-convex")
+    numbers = experiment_steps(data, seed=0, quick=True, limit=limit).run()
+    scan = scan_steps(data, best_cut(data.cohort, data.models[0])).run()
+    return replace(numbers, people=people or PeopleNumbers(), scan=scan)
 
 
 def verdicts(run: PolypRun) -> dict[str, str]:

@@ -15,14 +15,10 @@ from calipers.studies.polyps.people import (
     lidc_numbers,
     lidc_scans,
     nodules_of,
-    people_numbers,
+    people_steps,
     siim_masks,
     siim_numbers,
 )
-
-
-def quiet(what: str, step: int, total: int) -> None:
-    pass
 
 
 def siim_table(path: Path, rows: list[tuple[str, str]]) -> Path:
@@ -140,7 +136,7 @@ def test_a_broken_base_says_what_to_install(tmp_path) -> None:
 
 def test_what_is_missing_is_said_with_its_package(monkeypatch) -> None:
     monkeypatch.setattr(people, "_installed", lambda *names: None)
-    result = people_numbers(quick=True, seed=0, limit=0.85, progress=quiet)
+    result = people_steps(quick=True, seed=0, limit=0.85).run()
     assert result.siim is None
     assert result.lidc is None
     assert [note.split("==")[0].split()[-1] for note in result.notes] == [

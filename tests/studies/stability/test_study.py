@@ -26,10 +26,11 @@ from calipers.studies.stability.experiments import (
     Network,
     NetworkTable,
     StabilityRun,
+    prepare_all,
     printed_networks,
-    run_all,
 )
 from calipers.studies.stability.figures import SLOTS
+from calipers.studies.steps import StepSet
 from calipers.synthetic.bags import demo_bags, write_bags
 from studies.documented import quick_passages, unsupported
 from studies.judged import verdict_by_numbers
@@ -104,9 +105,10 @@ def runs_() -> Run:
     """The parts are run once, and the study is put together from them."""
     seen: list[tuple[int, int]] = []
     options = StudyOptions(quick=True)
-    found = run_all(options, lambda what, done, total: seen.append((done, total)))
+    found = prepare_all(options, lambda *said: None).run(lambda what, *step: seen.append(step))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "run_all", lambda options, progress: found)
+        steps = StepSet((), lambda results: found)
+        patch.setattr(study, "prepare_all", lambda options, progress: steps)
         return Run(run_study("stability", quick=True), found, seen)
 
 

@@ -56,7 +56,7 @@ from calipers.studies.anomaly.brains import (
     settings_of,
 )
 from calipers.studies.anomaly.measures import METRICS, metric_estimates, metric_values
-from calipers.studies.framework import Progress
+from calipers.studies.steps import Progress
 
 Half = NDArray[np.float16]
 

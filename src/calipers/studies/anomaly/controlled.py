@@ -16,18 +16,19 @@
 
 Maps are 1 where something is found and 0 elsewhere. (a), (b) and (c) are also run on *soft* maps,
 whose scores fall with the distance from the centre of an object: there the order of voxels can be
-perfect while the map is not. What the paper leaves open is a `DiscDesign`; `scan_designs` asks in
+perfect while the map is not. What the paper leaves open is a `DiscDesign`; `scan_steps` asks in
 how many designs each sentence of the paper holds. `closed_form` has what metrics are on maps of 0
 and 1 with n equal objects per sample, for (c), (d) and (e).
 
-`run_controlled` gives `ControlledExperiments`, to claims, figures and tables.
+`controlled_steps` make `ControlledExperiments`, for claims, figures and tables.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -57,8 +58,8 @@ from calipers.studies.anomaly.measures import (
     metric_values,
 )
 from calipers.studies.claim_rules import ClaimRules
-from calipers.studies.framework import Progress
-from calipers.studies.open_choices import Outcomes, Scan, scan_configurations
+from calipers.studies.open_choices import Outcomes, Scan, configuration_steps
+from calipers.studies.steps import StepSet, StudyStep
 from calipers.synthetic.volumes import Disc
 
 WEIGHTS = {"softIoU": 0.5, GRADED: 0.5, LENIENT: ALPHA}
@@ -66,6 +67,7 @@ WEIGHTS = {"softIoU": 0.5, GRADED: 0.5, LENIENT: ALPHA}
 ALIKE = ("F1@0.5", "F1@0.01", "F1@centre", "Dice")
 
 SAMPLES, QUICK_SAMPLES = 50, 4
+STEP_SECONDS = {"2D": 0.0015, "3D": 0.004}  # per sample and strength
 OBJECTS = 4
 LARGE, SMALL = 2, 4
 BASE = 0.85  # of the true radius: how large the large objects of (a) are found at first
@@ -278,10 +280,8 @@ def layout_seed(seed: int, experiment: str, k: int) -> int:
     return (seed * 1_000 + k) * 10 + "abcde".index(experiment[0])
 
 
-def run_controlled(
-    seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, step, total: None
-) -> ControlledExperiments:
-    """Run all controlled experiments.
+def controlled_steps(seed: int = 0, *, quick: bool = False) -> StepSet[ControlledExperiments]:
+    """Return the steps of all controlled experiments.
 
     Examples
     --------
@@ -292,39 +292,57 @@ def run_controlled(
     ([0.0, 2.0, 4.0], [1.0, 0.5, 0.333])
     """
     n = QUICK_SAMPLES if quick else SAMPLES
-    total = len(AXES) * len(SETTINGS) + len(SOFT_MAPS) + len(CROWDS) + len(SCANNED) + 1
-    step = 0
-    responses, crowds, soft, scans = {}, {}, {}, {}
-    for name in AXES:
-        xs = grid(name, quick=quick)
-        for setting in SETTINGS:
-            progress(f"controlled experiment ({name[0]}), {setting.name}", step, total)
-            responses[name, setting.name] = measure_response(name, DiscDesign(setting), n, xs, seed)
-            step += 1
     flat = SETTINGS[0]
-    for name in SOFT_MAPS:
-        progress(f"controlled experiment ({name[0]}), soft maps", step, total)
-        xs = grid(name, quick=quick)
-        soft[name] = measure_response(name, DiscDesign(flat, soft=True), n, xs, seed)
-        step += 1
-    for crowd in CROWDS:
-        progress(f"controlled experiment (c), {flat.name}", step, total)
-        crowds[crowd] = measure_response(
-            "c",
-            DiscDesign(flat, objects=crowd),
-            n,
-            grid("c", quick=quick),
-            seed,
-            names=CROWD_METRICS,
+    responses: dict[Hashable, StudyStep] = {}
+    for name, setting in product(AXES, SETTINGS):
+        words = f"controlled experiment ({name[0]}), {setting.name}"
+        responses[name, setting.name] = _response_step(
+            words, name, DiscDesign(setting), n, seed, quick
         )
-        step += 1
+    soft: dict[Hashable, StudyStep] = {}
+    for name in SOFT_MAPS:
+        words = f"controlled experiment ({name}), soft maps"
+        soft[name] = _response_step(words, name, DiscDesign(flat, soft=True), n, seed, quick)
+    crowds: dict[Hashable, StudyStep] = {}
+    for crowd in CROWDS:
+        design = DiscDesign(flat, objects=crowd)
+        words = f"controlled experiment (c), {flat.name}"
+        crowds[crowd] = _response_step(words, "c", design, n, seed, quick, CROWD_METRICS)
+    probes: dict[Hashable, StudyStep] = {}
+    for setting in SETTINGS:
+        seconds = STEP_SECONDS[setting.name] * n
+        probes[setting.name] = StudyStep("single cases", probe, (setting, n, seed), seconds)
+
+    def compose(parts: Mapping[str, Any]) -> ControlledExperiments:
+        scans = {name: parts[f"scan {name}"] for name in SCANNED}
+        return ControlledExperiments(
+            parts["responses"], parts["soft"], parts["crowds"], parts["probes"], n, scans
+        )
+
+    sets: dict[str, StepSet[Any]] = {
+        "responses": StepSet.of(responses, dict),
+        "soft": StepSet.of(soft, dict),
+        "crowds": StepSet.of(crowds, dict),
+    }
     for name in SCANNED:
-        progress(f"scanning the open choices of ({name})", step, total)
-        scans[name] = scan_designs(name, seed, quick=quick)
-        step += 1
-    probes = {setting.name: probe(setting, n, seed) for setting in SETTINGS}
-    progress("controlled experiments", total, total)
-    return ControlledExperiments(responses, soft, crowds, probes, n, scans)
+        sets[f"scan {name}"] = scan_steps(name, seed, quick=quick)
+    sets["probes"] = StepSet.of(probes, dict)
+    return StepSet.join(sets, compose)
+
+
+def _response_step(
+    words: str,
+    experiment: str,
+    design: DiscDesign,
+    n: int,
+    seed: int,
+    quick: bool,
+    names: Sequence[str] = METRICS,
+) -> StudyStep:
+    """Return the step that measures one experiment."""
+    xs = grid(experiment, quick=quick)
+    seconds = STEP_SECONDS[design.setting.name] * n * len(xs)
+    return StudyStep(words, measure_response, (experiment, design, n, xs, seed, names), seconds)
 
 
 def measure_response(
@@ -333,7 +351,6 @@ def measure_response(
     n: int,
     xs: tuple[float, ...],
     seed: int = 0,
-    *,
     names: Sequence[str] = METRICS,
 ) -> Response:
     """Return the metrics over the strengths of one experiment; NaN at strengths that a design does
@@ -564,30 +581,32 @@ _SCAN_GRIDS: Mapping[str, tuple[float, ...]] = {
 _SCAN_METRICS = (*SOFT, *F1S, INSTANCE, "AP/dataset", "AP/sample", "AUROC/dataset", "AUROC/sample")
 
 
-def scan_designs(experiment: str, seed: int = 0, *, quick: bool = False) -> Scan:
-    """Return in how many designs the sentences about an experiment hold; a quick scan tries the
-    first and the last value of every choice.
+def scan_steps(experiment: str, seed: int = 0, *, quick: bool = False) -> StepSet[Scan]:
+    """Return a step per design; they make the scan that says in how many designs the sentences
+    about an experiment hold. A quick scan tries the first and the last value of every choice.
     """
     choices = dict(SCANNED[experiment])
     if quick:
         choices = {name: (values[0], values[-1]) for name, values in choices.items()}
+    n = 1 if quick else SCAN_SAMPLES
+    words = f"scanning the open choices of ({experiment})"
+    seconds = STEP_SECONDS["2D"] * n * len(_SCAN_GRIDS[experiment])
+    return configuration_steps(words, choices, scan_outcomes, (experiment, n, seed), seconds)
 
-    def outcomes_of(one: Mapping[str, Any]) -> Outcomes:
-        design = DiscDesign(
-            SCAN_SETTING,
-            objects=one.get("objects", OBJECTS),
-            large=one.get("large objects", LARGE),
-            base=one.get("radius found at first", BASE),
-            exchange=one.get("voxels exchanged", 1.0),
-            soft=one["maps"] == "soft",
-            false_score=one.get("score of false objects", 1.0),
-        )
-        xs = _SCAN_GRIDS[experiment]
-        n = 1 if quick else SCAN_SAMPLES
-        response = measure_response(experiment, design, n, xs, seed, names=_SCAN_METRICS)
-        return sentences(response)
 
-    return scan_configurations(choices, outcomes_of)
+def scan_outcomes(one: Mapping[str, Any], experiment: str, n: int, seed: int) -> Outcomes:
+    """Return which sentences about an experiment hold in a design."""
+    design = DiscDesign(
+        SCAN_SETTING,
+        objects=one.get("objects", OBJECTS),
+        large=one.get("large objects", LARGE),
+        base=one.get("radius found at first", BASE),
+        exchange=one.get("voxels exchanged", 1.0),
+        soft=one["maps"] == "soft",
+        false_score=one.get("score of false objects", 1.0),
+    )
+    xs = _SCAN_GRIDS[experiment]
+    return sentences(measure_response(experiment, design, n, xs, seed, _SCAN_METRICS))
 
 
 def sentences(response: Response) -> dict[str, bool | None]:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The study of anomaly maps: runs controlled experiments, benchmark, figures, tables and claims.
 
-`STUDY` is what `calipers.studies.framework` loads; `run` takes `StudyOptions` and returns a
-`StudyResult`. The numbers of a run are an `AnomalyRun` of `experiments`. The benchmark is that of
-the archive that ships with Calipers, or of a training of one's own (``--train``, ``--keep``).
-Archives have no brains: those behind the maps of figures 10 and 11 come from an installed nilearn.
-"""
+`STUDY` is what `calipers.studies.framework` loads; `prepare` takes `StudyOptions` and returns the
+steps that make a `StudyResult`. The numbers of a run are an `AnomalyRun` of `experiments`. The
+benchmark is that of the archive that ships with Calipers, or of a training of one's own
+(``--train``, ``--keep``). Archives have no brains: those behind the maps of figures 10 and 11 come
+from an installed nilearn."""
 
 from __future__ import annotations
 
@@ -43,16 +43,18 @@ from calipers.studies.anomaly.controlled import (
     MOVES,
     RULES,
     STEEP,
+    ControlledExperiments,
+    controlled_steps,
     grid,
-    run_controlled,
 )
 from calipers.studies.anomaly.data import SETTINGS
-from calipers.studies.anomaly.experiments import AnomalyRun, read_ranking
+from calipers.studies.anomaly.experiments import AnomalyRun, HumanRanking, read_ranking
 from calipers.studies.anomaly.figures import benchmark_figures, controlled_figures
 from calipers.studies.anomaly.measures import ALPHA, METRICS, protocol
 from calipers.studies.anomaly.tables import study_tables
-from calipers.studies.framework import Claims, Progress, Study, StudyOptions, StudyResult
+from calipers.studies.framework import Claims, Study, StudyOptions, StudyResult
 from calipers.studies.kept_archives import kept_archive
+from calipers.studies.steps import Progress, StepSet
 
 TITLE = "How metrics of anomaly maps respond to controlled errors, and a benchmark"
 CITATION = (
@@ -76,8 +78,6 @@ REFERENCES = (
     "Fonov V, et al. Unbiased average age-appropriate atlases for pediatric studies. NeuroImage "
     "2011, 54, 313-327.",
 )
-TRAINED = 0.95  # approximate share of the running time that training takes
-STEPS = 1000
 
 METHODS = (
     "Controlled experiments. Samples contain discs (2D) or spheres (3D) at random places that do "
@@ -130,17 +130,28 @@ CLAIMS = Claims[AnomalyRun](
 )
 
 
-def run(options: StudyOptions, progress: Progress) -> StudyResult:
-    """Run all experiments and judge all claims."""
+def prepare(options: StudyOptions, progress: Progress) -> StepSet[StudyResult]:
+    """Return the steps of all experiments, which make the result with all claims judged."""
     archive, inputs = _archive(options, progress)
     ranking = None
     if options.ranking is not None:
         ranking = read_ranking(options.ranking, archive.benchmarks[0].algorithms)
         inputs = (*inputs, ranking.entry)
-    low = TRAINED if options.train else 0.0
-    controlled = run_controlled(
-        options.seed, quick=options.quick, progress=_part(progress, low, 1.0)
+    controlled = controlled_steps(options.seed, quick=options.quick)
+    return StepSet(
+        controlled.steps,
+        lambda results: _result(options, archive, inputs, ranking, controlled.compose(results)),
     )
+
+
+def _result(
+    options: StudyOptions,
+    archive: AnomalyArchive,
+    inputs: tuple[Mapping[str, Any], ...],
+    ranking: HumanRanking | None,
+    controlled: ControlledExperiments,
+) -> StudyResult:
+    """Judge all claims by what the steps returned."""
     benchmarks, no_brains, warnings = with_first_brains(archive)
     numbers = AnomalyRun(controlled, benchmarks, ranking, options.seed, no_brains)
     return StudyResult(
@@ -193,10 +204,7 @@ def _archive(
 
         keep = None if options.keep is None else Path(options.keep)
         archive = train_benchmarks(
-            seed=options.seed,
-            quick=options.quick,
-            progress=_part(progress, 0.0, TRAINED),
-            keep=keep,
+            seed=options.seed, quick=options.quick, progress=progress, keep=keep
         )
         return archive, ()
     return open_brains(options.keep)
@@ -210,15 +218,6 @@ def open_brains(
     archive = AnomalyArchive.read(path)
     facts = {"file": path.name, "bytes": path.stat().st_size, "sha256": hash_file(path)}
     return archive, (facts,)
-
-
-def _part(progress: Progress, low: float, high: float) -> Progress:
-    """Return a progress function that fills the part from ``low`` to ``high`` of the whole."""
-
-    def count(what: str, step: int, total: int) -> None:
-        progress(what, round(STEPS * (low + (high - low) * step / total)), STEPS)
-
-    return count
 
 
 def _source(run: AnomalyRun, archive: AnomalyArchive) -> str:
@@ -263,7 +262,7 @@ STUDY = Study(
     title=TITLE,
     citation=CITATION,
     statements=tuple(statement for statement, _ in CLAIMS.entries),
-    run=run,
+    prepare=prepare,
     takes=frozenset({"ranking", "train"}),
     rules=("anomaly/claims.toml",),
 )

@@ -714,6 +714,41 @@ def _turned_pairs(names: Sequence[str], replicates: F64) -> tuple[tuple[str, str
 
 
 @dataclass(frozen=True)
+class TrialNumbers:
+    """A trial, and all that is computed from it alone."""
+
+    trial: Trial
+    taus: tuple[TauCurves, ...]
+    proxy: StrengthProxy | None  # None with the user's data, whose strengths are not known
+    areas: LabelAreas | None  # None where all images are safe, or none is
+
+
+def network_numbers(
+    record: DetectorRecord, other: DetectorRecord | None, replicates: int, seed: int
+) -> TrialNumbers:
+    """Return the numbers of a trained detector, see `network_trial`."""
+    return _trial_numbers(network_trial(record, other, replicates, seed), replicates)
+
+
+def model_numbers(data: TrialData, replicates: int, seed: int) -> TrialNumbers:
+    """Return the numbers of a model of the user."""
+    return _trial_numbers(evaluate_trial(data, replicates, seed), replicates)
+
+
+def _trial_numbers(trial: Trial, replicates: int) -> TrialNumbers:
+    taus = tau_curves(trial, min(replicates, REPLICATES))
+    if trial.is_comparable:
+        # Claims, figures and tables ask for these, which resample; a worker keeps them here.
+        _ = trial.harm, trial.rank_agreement
+    return TrialNumbers(
+        trial,
+        tuple(taus),
+        strength_proxy(trial, replicates),
+        label_areas(trial, replicates) if trial.is_mixed else None,
+    )
+
+
+@dataclass(frozen=True)
 class MonitorsRun:
     """The numbers of a run."""
 

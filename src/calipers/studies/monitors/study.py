@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The study of monitors: runs definitions, trials, sweeps, figures, tables and claims.
 
-`STUDY` is what `calipers.studies.framework` loads; `run` takes `StudyOptions` and returns a
-`StudyResult`. Trials are those of detectors that were trained: results that ship with Calipers, or
-of a training of one's own (``--train``, ``--keep``); or they are made on the user's data
-(`read_trials`): references (LARD's list or any other), predictions, and OOD labels.
-"""
+`STUDY` is what `calipers.studies.framework` loads; `prepare` takes `StudyOptions` and returns the
+steps that make a `StudyResult`. Trials are those of detectors that were trained: results that ship
+with Calipers, or of a training of one's own (``--train``, ``--keep``); or they are made on the
+user's data (`read_trials`): references (LARD's list or any other), predictions, and OOD labels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from calipers.data.cohort import Cohort
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.read import read
 from calipers.io.source import hash_file
-from calipers.studies.framework import Claims, Progress, Study, StudyOptions, StudyResult
+from calipers.studies.framework import Claims, Study, StudyOptions, StudyResult
 from calipers.studies.kept_archives import kept_archive
 from calipers.studies.monitors import claims
 from calipers.studies.monitors.archive import FILE, MonitorArchive, shipped
@@ -34,22 +33,20 @@ from calipers.studies.monitors.experiments import (
     RULES,
     TAU,
     MonitorsRun,
-    StrengthProxy,
-    Trial,
+    TauCurves,
     TrialData,
+    TrialNumbers,
     baselines,
     crowds,
     definitions,
-    evaluate_trial,
-    label_areas,
-    network_trial,
+    model_numbers,
+    network_numbers,
     split_images,
-    strength_proxy,
-    tau_curves,
 )
 from calipers.studies.monitors.figures import figures, sweep_figures
 from calipers.studies.monitors.scene_pictures import scenes_figure
 from calipers.studies.monitors.tables import tables
+from calipers.studies.steps import Progress, StepSet, StudyStep
 from calipers.synthetic.demo import stream
 
 FEWEST = 40  # images
@@ -61,7 +58,6 @@ COLUMN = "ood"
 
 BOOTSTRAP, QUICK_BOOTSTRAP = 2000, 400
 CROWDED = 1000
-STEPS = 5
 TITLE = "Runtime monitors of detectors: does finding foreign images find failures?"
 CITATION = "OOD and OMS evaluation paradigms for object detection. Technical note, February 2025."
 REFERENCES = (
@@ -120,8 +116,8 @@ METHODS = (
 )
 
 
-def run(options: StudyOptions, progress: Progress) -> StudyResult:
-    """Run all experiments and judge all claims."""
+def prepare(options: StudyOptions, progress: Progress) -> StepSet[StudyResult]:
+    """Return a step per trial, which make the result with all claims judged."""
     is_given = bool(options.predictions or options.ood)
     if options.data is None and is_given:
         raise UsageError("--predictions and --ood belong to a data set: give it with --data")
@@ -129,31 +125,37 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         raise UsageError("--train makes its own predictions: leave out --predictions and --ood")
     replicates = QUICK_BOOTSTRAP if options.quick else BOOTSTRAP
     trial_set = _trials(options, replicates, progress)
-    progress("tau", 2, STEPS)
-    taus = []
-    for trial in trial_set.trials:
-        taus += tau_curves(trial, min(replicates, REPLICATES))
-    progress("labels", 3, STEPS)
-    proxies: list[StrengthProxy] = []
-    for trial in trial_set.trials:
-        proxy = strength_proxy(trial, replicates)
-        if proxy is not None:
-            proxies.append(proxy)
+    return StepSet(
+        trial_set.steps,
+        lambda numbers: _result(options, trial_set, replicates, numbers),
+    )
+
+
+def _result(
+    options: StudyOptions,
+    trial_set: TrialSet,
+    replicates: int,
+    trial_numbers: Sequence[TrialNumbers],
+) -> StudyResult:
+    """Judge all claims by what the steps returned."""
+    trials = tuple(own.trial for own in trial_numbers)
+    taus: list[TauCurves] = []
+    for own in trial_numbers:
+        taus += own.taus
     numbers = MonitorsRun(
         definitions(),
         crowds(CROWDED, options.seed),
-        trial_set.trials,
+        trials,
         tuple(taus),
-        tuple(proxies),
-        tuple(label_areas(trial, replicates) for trial in trial_set.trials if trial.is_mixed),
+        tuple(own.proxy for own in trial_numbers if own.proxy is not None),
+        tuple(own.areas for own in trial_numbers if own.areas is not None),
         trial_set.archive.detectors if trial_set.archive is not None else (),
     )
-    progress("claims", 4, STEPS)
     scenes = scenes_figure(trial_set.archive)
     shown_figures = [*figures(numbers), *sweep_figures(numbers)]
     if scenes is not None:
         shown_figures.insert(0, scenes)
-    result = StudyResult(
+    return StudyResult(
         study=STUDY.name,
         title=TITLE,
         citation=CITATION,
@@ -169,22 +171,20 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         warnings=trial_set.warnings,
         inputs=trial_set.inputs,
     )
-    progress("done", 5, STEPS)
-    return result
 
 
 def _trials(options: StudyOptions, replicates: int, progress: Progress) -> TrialSet:
     """Return the trials of the user's data, or of trained detectors."""
-    progress("data", 1, STEPS)
     if options.data is not None and not options.train:
         return read_trials(options, replicates)
     archive, inputs = _archive(options, progress)
     detectors = archive.detectors
-    trials = []
+    steps = []
     for record in detectors:
         others = [one for one in detectors if one.data == record.data and one is not record]
         other = others[0] if others else None
-        trials.append(network_trial(record, other, replicates, options.seed))
+        arguments = (record, other, replicates, options.seed)
+        steps.append(StudyStep(f"detector {record.name}", network_numbers, arguments, 4.8))
     words = []
     for data in dict.fromkeys(one.data for one in detectors):
         own = [one for one in detectors if one.data == data]
@@ -193,7 +193,7 @@ def _trials(options: StudyOptions, replicates: int, progress: Progress) -> Trial
             f"not (foreign objects: {own[0].foreign})"
         )
     source = f"{'; '.join(words)}. Made by: {archive.about['command']}."
-    return TrialSet(tuple(trials), source, (), inputs, archive)
+    return TrialSet(tuple(steps), source, (), inputs, archive)
 
 
 def _archive(
@@ -244,9 +244,9 @@ def _settings(
 
 @dataclass(frozen=True)
 class TrialSet:
-    """The trials of all models, and the source of their data."""
+    """A step for the trial of every model, and the source of their data."""
 
-    trials: tuple[Trial, ...]
+    steps: tuple[StudyStep, ...]
     source: str
     warnings: tuple[str, ...]
     inputs: tuple[Mapping[str, Any], ...]
@@ -254,7 +254,7 @@ class TrialSet:
 
 
 def read_trials(options: StudyOptions, replicates: int) -> TrialSet:
-    """Read the data and return a trial per model."""
+    """Read the data and return a step per model."""
     assert options.data is not None
     if not options.predictions:
         raise UsageError("the scope of a model needs its predictions: add --predictions NAME=FILE")
@@ -276,7 +276,7 @@ def read_trials(options: StudyOptions, replicates: int) -> TrialSet:
         )
     pictures = _pictures(cohort, Path(options.data).parent)
     kinds = np.full(cohort.n_images, "all") if ood is None else np.where(ood, "OOD", "ID")
-    trials = []
+    steps = []
     for model in cohort.models:
         data = TrialData(
             name=model,
@@ -289,12 +289,13 @@ def read_trials(options: StudyOptions, replicates: int) -> TrialSet:
             kinds=kinds,
             cluster=cluster,
         )
-        trials.append(evaluate_trial(data, replicates, options.seed))
+        arguments = (data, replicates, options.seed)
+        steps.append(StudyStep(f"model {model}", model_numbers, arguments, 4.8))
     inputs = []
     for file in cohort.intake.files:
         inputs.append({"file": file.file, "bytes": file.bytes, "sha256": file.sha256})
     source = _source(options, cohort, ood, cluster)
-    return TrialSet(tuple(trials), source, _warnings(ood, pictures), tuple(inputs))
+    return TrialSet(tuple(steps), source, _warnings(ood, pictures), tuple(inputs))
 
 
 def ood_labels(cohort: Cohort, option: str | None) -> Flags | None:
@@ -386,7 +387,7 @@ STUDY = Study(
     title=TITLE,
     citation=CITATION,
     statements=tuple(statement for statement, _ in CLAIMS.entries),
-    run=run,
+    prepare=prepare,
     takes=frozenset({"data", "predictions", "ood", "train"}),
     rules=("monitors/claims.toml",),
 )

@@ -30,7 +30,6 @@ from calipers.errors import UsageError
 from calipers.monitors.baselines import baseline, picture_features
 from calipers.monitors.scope import scope_scores
 from calipers.results.files import sha256_of
-from calipers.studies.framework import Progress
 from calipers.studies.monitors.archive import (
     FILE,
     MODEL,
@@ -48,6 +47,7 @@ from calipers.studies.monitors.scenes import (
     SceneSet,
     open_scenes,
 )
+from calipers.studies.steps import Progress
 from calipers.training.datasets.canvases import ComposedCanvas
 from calipers.training.datasets.frames import Frames
 from calipers.training.datasets.training_images import TrainingImages

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -19,8 +20,9 @@ from calipers.regression.model import Coefficient
 from calipers.show.words import interval_text, percent_text, signed_text
 from calipers.studies.claim_rules import ClaimRules
 from calipers.studies.framework import Basis, ClaimJudgement, Claims, joint_verdict
-from calipers.studies.open_choices import Outcomes, Scan, ScanShare, scan_configurations
+from calipers.studies.open_choices import Outcomes, Scan, ScanShare, configuration_steps
 from calipers.studies.polyps import printed
+from calipers.studies.polyps.data import PolypData
 from calipers.studies.polyps.experiments import (
     COUNTING,
     FIVE,
@@ -33,6 +35,7 @@ from calipers.studies.polyps.experiments import (
     criterion_values,
     overlap_counts,
 )
+from calipers.studies.steps import StepSet
 
 RULES = ClaimRules.load("polyps/claims.toml")
 CLAIMS: Claims[PolypRun] = Claims(rules=RULES)
@@ -466,32 +469,36 @@ def _(run: PolypRun) -> ClaimJudgement:
     return ClaimJudgement(abs(point - low) <= RULES.limit("similar"), words)
 
 
-def scan_of(run: PolypRun) -> Scan:
-    """Return in how many configurations that the paper leaves open sentences about counts hold.
+def scan_steps(data: PolypData, cut: float) -> StepSet[Scan]:
+    """Return the steps of the scan: in how many configurations that the paper leaves open sentences
+    about counts hold.
 
-    Open are the lowest score that counts, and whether values are pooled or means over
-    centres (the paper's tables seem to mix both).
+    Open are the lowest score that counts (``cut`` in this run), and whether values are pooled or
+    means over centres (the paper's tables seem to mix both).
     """
-    summaries = ("pooled", "mean over centres") if len(run.centre_names) > 1 else ("pooled",)
+    is_divided = data.has("centre") and len(set(data.cohort.group("centre").tolist())) > 1
+    summaries = ("pooled", "mean over centres") if is_divided else ("pooled",)
+    choices = {"score cut": SCAN_CUTS, "summary": summaries}
+    own = replace(data, members=None)
+    return configuration_steps("scanning open choices", choices, scan_outcomes, (own, cut), 0.1)
 
-    def outcomes(one: Mapping[str, object]) -> Outcomes:
-        cut = (
-            run.cuts[run.main] if one["score cut"] == SCAN_CUTS[0] else float(str(one["score cut"]))
-        )
-        by_centre = one["summary"] != "pooled"
-        values = criterion_values(run.data, run.main, cut, by_centre=by_centre)
-        if any(math.isnan(value) for value in values.values()):
-            return {}
-        own = gains(values)
-        counts = overlap_counts(run.data, run.main, cut)
-        return {
-            "points-above-iou": all(points_above(values)),
-            "points-alike": all(points_alike(values)),
-            "sensitivity-gains-most": max(own, key=own.__getitem__) == "sensitivity",
-            "threshold-changes-counts": None if by_centre else all(judge_counts(counts)),
-        }
 
-    return scan_configurations({"score cut": SCAN_CUTS, "summary": summaries}, outcomes)
+def scan_outcomes(one: Mapping[str, object], data: PolypData, own_cut: float) -> Outcomes:
+    """Return which sentences about counts hold in a configuration."""
+    cut = own_cut if one["score cut"] == SCAN_CUTS[0] else float(str(one["score cut"]))
+    model = data.models[0]
+    by_centre = one["summary"] != "pooled"
+    values = criterion_values(data, model, cut, by_centre=by_centre)
+    if any(math.isnan(value) for value in values.values()):
+        return {}
+    own = gains(values)
+    counts = overlap_counts(data, model, cut)
+    return {
+        "points-above-iou": all(points_above(values)),
+        "points-alike": all(points_alike(values)),
+        "sensitivity-gains-most": max(own, key=own.__getitem__) == "sensitivity",
+        "threshold-changes-counts": None if by_centre else all(judge_counts(counts)),
+    }
 
 
 def share_of(run: PolypRun, name: str) -> ScanShare | None:

@@ -32,9 +32,10 @@ from calipers.errors import InputError, UsageError
 from calipers.fusion.fuse import fuse
 from calipers.io.read import read
 from calipers.io.source import hash_file
-from calipers.studies.framework import Progress, StudyOptions
+from calipers.studies.framework import StudyOptions
 from calipers.studies.kept_archives import kept_archive
 from calipers.studies.polyps.archive import PolypArchive, open_archive, shipped_archive
+from calipers.studies.steps import Progress
 
 RECIPE = "endocv2022"
 ARCHIVE = "polyps.npz"

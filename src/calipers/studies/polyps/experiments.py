@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiments of the study of polyps: every number that its claims, figures and tables show.
 
-`run_experiments` takes `PolypData` and returns `PolypRun`. It composes what Calipers has:
+`experiment_steps` takes `PolypData`; its steps make a `PolypRun`. They use what Calipers has:
 evaluation by centre and size, sweeps over thresholds and criteria, presets of challenges, mixed
 models, agreement with people, and the multiverse of configurations.
 
@@ -12,9 +12,10 @@ of the confidence cut shows the alternatives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -34,10 +35,10 @@ from calipers.regression.logistic import LocalizationModels, localization_models
 from calipers.results.estimate import Estimate
 from calipers.sensitivity.multiverse import multiverse
 from calipers.sensitivity.result import Multiverse
-from calipers.studies.framework import Progress
 from calipers.studies.open_choices import Scan
 from calipers.studies.polyps.data import PolypData
 from calipers.studies.polyps.people import PeopleNumbers, ShapeCounts
+from calipers.studies.steps import StepSet, StudyStep
 
 COUNTING = ("sensitivity", "PPV", "F1", "F2")
 RANKING = ("AP@0.5", "AP@0.75", "AP@0.5:0.95")
@@ -221,86 +222,85 @@ def best_cut(cohort: Cohort, model: str) -> float:
     return float(scores[int(np.argmax(np.where(is_last, f1, -1.0)))])
 
 
-def run_experiments(
-    data: PolypData,
-    *,
-    seed: int,
-    quick: bool,
-    limit: float,
-    people: PeopleNumbers,
-    progress: Progress,
-) -> PolypRun:
-    """Run everything; ``limit`` is the share of its hull below which a polyp is not convex."""
-    cohort = data.cohort
+def experiment_steps(data: PolypData, *, seed: int, quick: bool, limit: float) -> StepSet[PolypRun]:
+    """Return a step per experiment and model, which make the run; ``limit`` is the share of its
+    hull below which a polyp is not convex. People and scan are not part of it.
+    """
     main = data.models[0]
-    reasons: dict[str, str] = {}
-    steps = _Steps(progress, 12)
     thresholds = QUICK_THRESHOLDS if quick else THRESHOLDS
-    cuts = {model: best_cut(cohort, model) for model in data.models}
-    steps.next("centres")
-    centres = {model: _centres(data, model, cuts[model], quick, seed) for model in data.models}
-    steps.next("sizes")
-    sizes = {model: _sizes(data, model, quick, seed) for model in data.models}
-    steps.next("mixed model")
-    mixed = _mixed(data, main, reasons)
-    steps.next("overlap criteria")
-    overlap = {model: _overlap(data, model, thresholds) for model in data.models}
-    steps.next("ranges")
-    ranges = {model: _ranges(data, model) for model in data.models}
-    steps.next("point criteria")
-    criteria = {model: _criteria(data, model, cuts[model], quick, seed) for model in data.models}
-    box_curve = _box_curve(data, main, cuts[main], thresholds, overlap[main]["box-iou"])
-    steps.next("shapes")
-    shapes = _shapes(data, main, cuts[main], limit) if data.has_masks else None
-    steps.next("presets")
-    presets = _presets(data, reasons)
-    steps.next("assignment and confidence cut")
-    assignments = _assignments(data, main, cuts[main], quick, seed)
-    cut_curve = _cut_curve(data, main)
-    steps.next("prevalence")
-    prevalences, curve = _prevalence(data, main, cuts[main], quick, seed)
-    steps.next("rankings")
-    ranking = _ranking(data, quick)
-    steps.next("ratings")
-    ratings = _ratings(data, main, seed) if data.ratings is not None else None
-    return PolypRun(
-        data=data,
-        cuts=cuts,
-        centres=centres,
-        sizes=sizes,
-        size_counts=_size_counts(data),
-        halves=_halves(data, main),
-        mixed=mixed,
-        overlap=overlap,
-        thresholds=thresholds,
-        ranges=ranges,
-        criteria=criteria,
-        box_curve=box_curve,
-        counts=overlap_counts(data, main, cuts[main]),
-        shapes=shapes,
-        below_half=_below_half(data, main, cuts[main]),
-        spreads=_spreads(data, main, cuts[main]) if data.has_masks else {},
-        presets=presets,
-        assignments=assignments,
-        cut_curve=cut_curve,
-        prevalence_curve=curve,
-        prevalences=prevalences,
-        ranking=ranking,
-        ratings=ratings,
-        people=people,
-        reasons=reasons,
-    )
+    cuts = {model: best_cut(data.cohort, model) for model in data.models}
+    # The members are for rankings alone; workers in other processes would receive them every time.
+    own = replace(data, members=None)
+    steps: dict[Hashable, StudyStep] = {}
+    for model in data.models:
+        one = (own, model)
+        cut = cuts[model]
+        steps["centres", model] = StudyStep("centres", _centres, (*one, cut, quick, seed), 0.2)
+        steps["sizes", model] = StudyStep("sizes", _sizes, (*one, quick, seed), 0.2)
+        steps["overlap", model] = StudyStep("overlap criteria", _overlap, (*one, thresholds), 0.1)
+        steps["ranges", model] = StudyStep("ranges", _ranges, one, 0.01)
+        steps["criteria", model] = StudyStep(
+            "point criteria", _criteria, (*one, cut, quick, seed), 0.15
+        )
+    one, cut = (own, main), cuts[main]
+    steps["box curve"] = StudyStep("point criteria", _box_curve, (*one, cut, thresholds), 0.05)
+    steps["mixed"] = StudyStep("mixed model", _mixed, one, 1.5)
+    if data.has_masks:
+        steps["shapes"] = StudyStep("shapes", _shapes, (*one, cut, limit), 0.01)
+        steps["spreads"] = StudyStep("shapes", _spreads, (*one, cut), 0.01)
+    for name in PRESETS:
+        steps["preset", name] = StudyStep("presets", _preset, (own, name), 0.03)
+    steps["assignments"] = StudyStep("assignments", _assignments, (*one, cut, quick, seed), 0.1)
+    steps["cut curve"] = StudyStep("confidence cut", _cut_curve, one, 0.05)
+    steps["prevalence"] = StudyStep("prevalence", _prevalence, (*one, cut, quick, seed), 0.2)
+    steps["ranking"] = StudyStep("rankings", _ranking, (data, quick), 3.2)
+    if data.ratings is not None:
+        steps["ratings"] = StudyStep("ratings", _ratings, (*one, seed))
 
+    def compose(results: Mapping[Any, Any]) -> PolypRun:
+        def by_model(name: str) -> dict[str, Any]:
+            return {model: results[name, model] for model in data.models}
 
-class _Steps:
-    """Tells which experiment is running."""
+        mixed, reason = results["mixed"]
+        reasons = {"mixed": reason} if reason else {}
+        presets = {}
+        for name in PRESETS:
+            evaluation, reason = results["preset", name]
+            if evaluation is None:
+                reasons[name] = reason
+            else:
+                presets[name] = evaluation
+        prevalences, curve = results["prevalence"]
+        overlap = by_model("overlap")
+        return PolypRun(
+            data=data,
+            cuts=cuts,
+            centres=by_model("centres"),
+            sizes=by_model("sizes"),
+            size_counts=_size_counts(data),
+            halves=_halves(data, main),
+            mixed=mixed,
+            overlap=overlap,
+            thresholds=thresholds,
+            ranges=by_model("ranges"),
+            criteria=by_model("criteria"),
+            box_curve={"AP": overlap[main]["box-iou"], **results["box curve"]},
+            counts=overlap_counts(data, main, cuts[main]),
+            shapes=results.get("shapes"),
+            below_half=_below_half(data, main, cuts[main]),
+            spreads=results.get("spreads", {}),
+            presets=presets,
+            assignments=results["assignments"],
+            cut_curve=results["cut curve"],
+            prevalence_curve=curve,
+            prevalences=prevalences,
+            ranking=results["ranking"],
+            ratings=results.get("ratings"),
+            people=PeopleNumbers(),
+            reasons=reasons,
+        )
 
-    def __init__(self, progress: Progress, total: int) -> None:
-        self.progress, self.total, self.k = progress, total, 0
-
-    def next(self, what: str) -> None:
-        self.progress(what, self.k, self.total)
-        self.k += 1
+    return StepSet.of(steps, compose)
 
 
 def _centres(data: PolypData, model: str, cut: float, quick: bool, seed: int) -> Evaluation:
@@ -383,17 +383,23 @@ def _halves(data: PolypData, model: str) -> tuple[float, float] | None:
     return values[0], values[1]
 
 
-def _mixed(data: PolypData, model: str, reasons: dict[str, str]) -> LocalizationModels | None:
-    """Return the mixed models of IoU: best overlap, overlap of hits, probability of a hit."""
+def _mixed(data: PolypData, model: str) -> tuple[LocalizationModels | None, str]:
+    """Return the mixed models of IoU (best overlap, overlap of hits, probability of a hit), or why
+    there are none.
+    """
     plan = protocol_of([("AP", "average-precision", "")], data.cohort)
     cohort = with_areas(data.cohort, plan)
     formula = "iou ~ size + type" if _types(data) > 1 else "iou ~ size"
     groups = [name for name in MODEL_GROUPS if name == "image" or data.has(name)]
     try:
-        return localization_models(cohort, model, formula, groups)
+        models = localization_models(cohort, model, formula, groups)
     except CalipersError as error:
-        reasons["mixed"] = str(error)
-        return None
+        return None, str(error)
+    # Tables ask for these, which take longer than the fits; a worker keeps them in its answer.
+    for fit in (models.best, models.matched):
+        if fit is not None:
+            _ = fit.components
+    return models, ""
 
 
 def _types(data: PolypData) -> int:
@@ -467,15 +473,15 @@ def _criteria(
 
 
 def _box_curve(
-    data: PolypData, model: str, cut: float, thresholds: Sequence[float], ap: F64
+    data: PolypData, model: str, cut: float, thresholds: Sequence[float]
 ) -> dict[str, F64]:
-    """Return the metrics of table 3 by box IoU at every threshold; AP is known already."""
+    """Return the metrics of table 3 by box IoU at every threshold, but for AP."""
     own = []
     for threshold in thresholds:
         own += counting_metrics(cut, f"thresholds = {threshold}", f"@{threshold}")
     cohort = only(data.cohort, model)
     result = evaluate(cohort, protocol_of(own, cohort), ci=False)
-    curves = {"AP": ap}
+    curves = {}
     for metric in COUNTING:
         row = [result[model, f"{metric}@{threshold}"].value for threshold in thresholds]
         curves[metric] = np.array(row, np.float64)
@@ -577,15 +583,12 @@ def _spreads(data: PolypData, model: str, cut: float) -> dict[str, IouSpread]:
     return spreads
 
 
-def _presets(data: PolypData, reasons: dict[str, str]) -> dict[str, Evaluation]:
-    """Return the metrics of all challenges of table 1."""
-    result = {}
-    for name in PRESETS:
-        try:
-            result[name] = evaluate(data.cohort, name, ci=False)
-        except CalipersError as error:
-            reasons[name] = str(error)
-    return result
+def _preset(data: PolypData, name: str) -> tuple[Evaluation | None, str]:
+    """Return the metrics of a challenge of table 1, or why they cannot be computed."""
+    try:
+        return evaluate(data.cohort, name, ci=False), ""
+    except CalipersError as error:
+        return None, str(error)
 
 
 def _assignments(

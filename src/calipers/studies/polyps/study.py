@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The study of polyp detection: data, experiments, figures, tables and claims, in this order.
 
-`STUDY` is what `calipers.studies.framework` loads; `run` takes `StudyOptions` and returns a
-`StudyResult`. Data come from `data`, numbers from `experiments` and `people`, verdicts from
-`claims` by the rules in ``claims.toml``. The paper is Tran et al., IJCARS 2023.
-"""
+`STUDY` is what `calipers.studies.framework` loads; `prepare` takes `StudyOptions` and returns the
+steps that make a `StudyResult`. Data come from `data`, numbers from `experiments` and `people`,
+verdicts from `claims` by the rules in ``claims.toml``. The paper is Tran et al., IJCARS 2023."""
 
 from __future__ import annotations
 
@@ -12,14 +11,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from calipers.studies.framework import Progress, Study, StudyOptions, StudyResult
-from calipers.studies.polyps.claims import CLAIMS, RULES, scan_of
+from calipers.studies.framework import Study, StudyOptions, StudyResult
+from calipers.studies.polyps.claims import CLAIMS, RULES, scan_steps
 from calipers.studies.polyps.data import PolypData, study_data
-from calipers.studies.polyps.experiments import PolypRun, run_experiments
+from calipers.studies.polyps.experiments import PolypRun, best_cut, experiment_steps
 from calipers.studies.polyps.figures import study_figures
-from calipers.studies.polyps.people import people_numbers
+from calipers.studies.polyps.people import people_steps
 from calipers.studies.polyps.sizes import SOURCE
 from calipers.studies.polyps.tables import study_tables
+from calipers.studies.steps import Progress, StepSet
 
 TITLE = "Where the performance of polyp detection varies: centres, sizes, criteria, thresholds"
 CITATION = (
@@ -68,16 +68,31 @@ METHODS = (
 )
 
 
-def run(options: StudyOptions, progress: Progress) -> StudyResult:
-    """Run all experiments and judge all claims."""
+def prepare(options: StudyOptions, progress: Progress) -> StepSet[StudyResult]:
+    """Return the steps of all experiments, which make the result with all claims judged."""
     data = study_data(options, progress)
+    numbers = polyp_steps(data, seed=options.seed, quick=options.quick)
+    return StepSet(numbers.steps, lambda results: _result(options, data, numbers.compose(results)))
+
+
+def polyp_steps(data: PolypData, *, seed: int, quick: bool) -> StepSet[PolypRun]:
+    """Return the steps of experiments, real shapes and readers, and of the scan."""
     limit = RULES.limit("non-convex")
-    people = people_numbers(quick=options.quick, seed=options.seed, limit=limit, progress=progress)
-    numbers = run_experiments(
-        data, seed=options.seed, quick=options.quick, limit=limit, people=people, progress=progress
-    )
+    sets: dict[str, StepSet[Any]] = {
+        "people": people_steps(quick=quick, seed=seed, limit=limit),
+        "experiments": experiment_steps(data, seed=seed, quick=quick, limit=limit),
+    }
     if data.has_masks:
-        numbers = replace(numbers, scan=scan_of(numbers))
+        sets["scan"] = scan_steps(data, best_cut(data.cohort, data.models[0]))
+    return StepSet.join(
+        sets,
+        lambda parts: replace(parts["experiments"], people=parts["people"], scan=parts.get("scan")),
+    )
+
+
+def _result(options: StudyOptions, data: PolypData, numbers: PolypRun) -> StudyResult:
+    """Judge all claims by the numbers of a run."""
+    people = numbers.people
     methods = [text.format(provenance=RULES.provenance) for text in METHODS]
     warnings = [*data.notes, *(f"Not installed, so left out: {note}." for note in people.notes)]
     return StudyResult(
@@ -116,7 +131,7 @@ STUDY = Study(
     title=TITLE,
     citation=CITATION,
     statements=tuple(statement for statement, _ in CLAIMS.entries),
-    run=run,
+    prepare=prepare,
     takes=frozenset({"data", "predictions", "train"}),
     rules=("polyps/claims.toml",),
 )

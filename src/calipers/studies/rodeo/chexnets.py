@@ -32,8 +32,8 @@ from calipers.arrays import F64, I64, U8
 from calipers.data.cohort import Cohort
 from calipers.io.source import require_file
 from calipers.results.files import write_atomically
-from calipers.studies.framework import Progress
 from calipers.studies.kept_archives import archive_arrays
+from calipers.studies.steps import Progress
 from calipers.synthetic.demo import (
     CLASSES,
     CentreLook,

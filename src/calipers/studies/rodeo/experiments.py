@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The corruptions of the study with their grids, and all metrics over them.
 
-`run_all` corrupts the references with oracles at every strength and returns one `Sweep` per figure.
+`sweep_steps` corrupts the references with oracles at every strength; that makes one `Sweep` per
+figure.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from calipers.data.cohort import Cohort
 from calipers.evaluation.protocol import Protocol
-from calipers.sensitivity.sweep import Sweep, sweep
-from calipers.studies.framework import Progress
+from calipers.sensitivity.sweep import Sweep, oracle_sweep
+from calipers.studies.steps import StepSet, StudyStep
 
 Grid = tuple[float, ...]
 
@@ -27,6 +27,7 @@ RODEO = ("RoDeO", "RoDeO/loc", "RoDeO/shape", "RoDeO/cls")
 MEAN_AP = "mAP@0.1:0.7"
 FALSE_ALARMS = "FP/image@0.5"
 NOISE = "position-noise(sigma=0.5)"
+RUN_SECONDS = 0.004  # that a run at one strength takes
 
 HEAD = """schema = "calipers.protocol/1"
 name = "rodeo-study"
@@ -136,35 +137,22 @@ def protocol() -> Protocol:
     return Protocol.from_toml(HEAD + blocks)
 
 
-def run_all(
-    cohort: Cohort, *, runs: int, seed: int, quick: bool, progress: Progress
-) -> dict[str, Sweep]:
-    """Return all sweeps by the name of the figure that shows them."""
+def sweep_steps(cohort: Cohort, *, runs: int, seed: int, quick: bool) -> StepSet[dict[str, Sweep]]:
+    """Return the runs of all sweeps; they make the sweeps, by the name of their figure."""
     plan = protocol()
     names = [metric.name for metric in plan.metrics]
-    grids, sizes = {}, {}
+    sets: dict[str, StepSet[Sweep]] = {}
     for experiment in EXPERIMENTS:
-        grid = experiment.quick if quick else experiment.over
-        grids[experiment.name] = grid
-        sizes[experiment.name] = runs * math.prod(map(len, grid.values()))
-    total, before = sum(sizes.values()), 0
-    sweeps = {}
-    for experiment in EXPERIMENTS:
-        what = experiment.name.replace("-", " ")
-
-        # The defaults bind the values of this iteration.
-        def count(step: int, of: int, what: str = what, before: int = before) -> None:
-            progress(what, before + step, total)
-
-        sweeps[experiment.name] = sweep(
+        divided = oracle_sweep(
             cohort,
             names,
-            grids[experiment.name],
+            experiment.quick if quick else experiment.over,
             protocol=plan,
             runs=runs,
             seed=seed,
             with_=experiment.always,
-            progress=count,
         )
-        before += sizes[experiment.name]
-    return sweeps
+        what = experiment.name.replace("-", " ")
+        steps = [StudyStep(what, divided.oracle, (item,), RUN_SECONDS) for item in divided.items]
+        sets[experiment.name] = StepSet(tuple(steps), divided.compose)
+    return StepSet.join(sets, dict)

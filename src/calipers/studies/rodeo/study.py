@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """The study of RoDeO: runs data, sweeps, figures, tables and claims in this order.
 
-`STUDY` is what `calipers.studies.framework` loads; `run` takes `StudyOptions` and returns a
-`StudyResult`. Data come from `data`, sweeps from `experiments`, claims from `claims` and
-`claims_place`. The paper is Meissen et al., MIDL 2023.
+`STUDY` is what `calipers.studies.framework` loads; `prepare` takes `StudyOptions` and returns the
+steps that make a `StudyResult`. Data come from `data`, sweeps from `experiments`, claims from
+`claims` and `claims_place`. The paper is Meissen et al., MIDL 2023.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from calipers.data.cohort import Cohort
 from calipers.io.source import hash_file
-from calipers.sensitivity.sweep import Sweep
+from calipers.results.estimate import Estimate
+from calipers.show.table import Table
 from calipers.studies.framework import (
     Claim,
     Claims,
-    Progress,
     Study,
     StudyFigure,
     StudyOptions,
@@ -45,7 +45,7 @@ from calipers.studies.rodeo.data import (
     figure_6,
     study_data,
 )
-from calipers.studies.rodeo.experiments import EXPERIMENTS, protocol, run_all
+from calipers.studies.rodeo.experiments import EXPERIMENTS, protocol, sweep_steps
 from calipers.studies.rodeo.figures import sweep_figures
 from calipers.studies.rodeo.oracle_choices import scan_of, scan_table
 from calipers.studies.rodeo.readers import CITATION as VINDR_CITATION
@@ -57,9 +57,12 @@ from calipers.studies.rodeo.tables import (
     printed_table,
     theory_table,
 )
+from calipers.studies.steps import Progress, StepSet, StudyStep
 
 # Runs of every oracle with random numbers of their own; five as in the paper.
 RUNS, QUICK_RUNS = 5, 2
+# Seconds of the intervals of a trained network, and of all readers.
+NETWORK_SECONDS, READERS_SECONDS = 0.1, 10.0
 TITLE = "How accuracy, average precision and RoDeO respond to deliberate errors"
 CITATION = (
     "Meissen F, Müller P, Kaissis G, Rueckert D. Robust detection outcome: a metric for pathology "
@@ -135,42 +138,79 @@ COUNTERPARTS = (
 )
 
 
-def run(options: StudyOptions, progress: Progress) -> StudyResult:
-    """Run all experiments and judge all claims."""
+def prepare(options: StudyOptions, progress: Progress) -> StepSet[StudyResult]:
+    """Return the steps of all experiments, which make the result with all claims judged."""
     data = study_data(options)
     archive, inputs = _networks(options, progress)
     runs = options.runs or (QUICK_RUNS if options.quick else RUNS)
-    sweeps, other_sweeps = _sweeps(data, options, runs, progress)
+    replicates = 200 if options.quick else 1000
+    networks: dict[Hashable, StudyStep] = {}
+    for record in archive.networks:
+        arguments = (record.cohort(), record.model, options.seed, replicates)
+        networks[record.name] = StudyStep("table 1", network_estimates, arguments, NETWORK_SECONDS)
+    sets: dict[str, StepSet[Any]] = {"networks": StepSet.of(networks, dict)}
+    halves = {"sweeps": data.cohort}
+    if not options.quick:
+        halves["other sweeps"] = data.other
+    for name, half in halves.items():
+        sets[name] = sweep_steps(half, runs=runs, seed=options.seed, quick=options.quick)
+    vindr = vindr_table()
+    if vindr is not None:
+        cohorts = reader_cohorts(vindr, quick=options.quick)
+        choices = (cohorts, options.seed, options.quick)
+        step = StudyStep("readers", readers_estimates, choices, READERS_SECONDS)
+        sets["readers"] = StepSet((step,), lambda results: (cohorts, results[0]))
+    return StepSet.join(sets, lambda parts: _result(data, options, runs, archive, inputs, parts))
+
+
+def network_estimates(
+    cohort: Cohort, model: str, seed: int, replicates: int
+) -> dict[str, dict[str, Estimate]]:
+    """Return table 1 of a trained network, with intervals."""
+    return class_estimates(cohort, model, seed=seed, replicates=replicates)
+
+
+def readers_estimates(cohorts: Mapping[str, Cohort], seed: int, quick: bool) -> Table:
+    """Return the table of the readers, with intervals."""
+    return reader_table(cohorts, seed=seed, quick=quick)
+
+
+def _result(
+    data: StudyData,
+    options: StudyOptions,
+    runs: int,
+    archive: ChexnetArchive,
+    inputs: tuple[Mapping[str, Any], ...],
+    parts: Mapping[str, Any],
+) -> StudyResult:
+    """Judge all claims by what the steps returned."""
     model_tables = []
     for k, model in enumerate(data.cohort.models, start=1):
         model_tables.append(model_table(data.cohort, f"table-1-{k}", model))
     trained: dict[str, dict[str, dict[str, float]]] = {}
     for record in archive.networks:
-        cohort = record.cohort()
-        values = class_estimates(
-            cohort, record.model, seed=options.seed, replicates=200 if options.quick else 1000
-        )
+        values = parts["networks"][record.name]
         words = f"of its test set (trained on {record.about}; mean AUC {record.auc:.3f})"
         name = f"table-1-{record.name}"
-        model_tables.append(model_table(cohort, name, record.model, words, values))
+        model_tables.append(model_table(record.cohort(), name, record.model, words, values))
         for label, own in values.items():
             if label != TOTAL:
                 numbers_of = {metric: estimate.value for metric, estimate in own.items()}
                 trained.setdefault(record.name, {})[label] = numbers_of
-    numbers = RodeoRun(sweeps, examples(), data.cohort, options.seed, trained)
+    numbers = RodeoRun(parts["sweeps"], examples(), data.cohort, options.seed, trained)
     other = None
-    if other_sweeps is not None:
-        other = replace(numbers, sweeps=other_sweeps, cohort=data.other)
+    if "other sweeps" in parts:
+        other = replace(numbers, sweeps=parts["other sweeps"], cohort=data.other)
     scan = scan_of(numbers, CLAIMS.entries, other)
-    vindr = vindr_table()
     methods: tuple[str, ...] = METHODS
     readers_text = "as table 1, for radiologists of VinDr-CXR against each other"
-    if vindr is None:
+    has_readers = "readers" in parts
+    if not has_readers:
         methods = (*METHODS, MISSING)
         readers_text = "radiologists as predictors: not here, torchxrayvision is not installed"
     else:
-        cohorts = reader_cohorts(vindr, quick=options.quick)
-        model_tables.append(reader_table(cohorts, seed=options.seed, quick=options.quick))
+        cohorts, table = parts["readers"]
+        model_tables.append(table)
         # Class by class without intervals, as the printed table, for one choice of the reference.
         readers = next(iter(cohorts.values()))
         for reader in readers.models:
@@ -196,26 +236,9 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
             counterparts_table((*COUNTERPARTS, ("table 1, real predictors", readers_text))),
         ),
         methods=methods,
-        references=REFERENCES if vindr is None else (*REFERENCES, VINDR_CITATION),
+        references=(*REFERENCES, VINDR_CITATION) if has_readers else REFERENCES,
         inputs=(*data.inputs, *inputs),
     )
-
-
-def _sweeps(
-    data: StudyData, options: StudyOptions, runs: int, progress: Progress
-) -> tuple[Mapping[str, Sweep], Mapping[str, Sweep] | None]:
-    """Return the sweeps of the test half, and those of the other half unless the run is quick."""
-    run_half = partial(run_all, runs=runs, seed=options.seed, quick=options.quick)
-    if options.quick:
-        return run_half(data.cohort, progress=progress), None
-
-    def first(what: str, step: int, total: int) -> None:
-        progress(what, step, 2 * total)
-
-    def second(what: str, step: int, total: int) -> None:
-        progress(f"{what}, other half", total + step, 2 * total)
-
-    return run_half(data.cohort, progress=first), run_half(data.other, progress=second)
 
 
 def _with_shares(judged: Sequence[Claim], scan: Scan) -> tuple[Claim, ...]:
@@ -280,7 +303,7 @@ STUDY = Study(
     title=TITLE,
     citation=CITATION,
     statements=tuple(statement for statement, _ in CLAIMS.entries),
-    run=run,
+    prepare=prepare,
     takes=frozenset({"data", "predictions", "runs", "train"}),
     rules=("rodeo/claims.toml",),
 )

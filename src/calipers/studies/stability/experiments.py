@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiments of the study of stability, and the numbers that a run gives.
 
-`run_all` counts tables and analyses the maps of trained networks: those of the archive that ships,
-of a run that was kept, of networks trained now, or maps that the user brings. Claims, figures and
-tables read the `StabilityRun`. Networks are grouped by setting, which is a data set with or without
-known instances, and pooling operator.
+`prepare_all` gives the steps that analyse the maps of trained networks: those of the archive that
+ships, of a run that was kept, of networks trained now, or maps that the user brings. Claims,
+figures and tables read the `StabilityRun`. Networks are grouped by setting, which is a data set
+with or without known instances, and pooling operator.
 
 Counting gives all values that scores of two binary maps can take: every 2x2 table (n00, n01, n10,
 n11) of up to N instances is built, where n10 counts the instances that only the first model calls
@@ -16,10 +16,11 @@ variant (tau-a or tau-b, with or without midranks) matters more than the model d
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from calipers.stability import bag_scores as pooling
 from calipers.stability.analyse import stability
 from calipers.stability.result import StabilityResult
 from calipers.stability.score_diagnostics import correlation
-from calipers.studies.framework import Progress, StudyOptions
+from calipers.studies.framework import StudyOptions
 from calipers.studies.stability.archive import (
     ARCHIVE,
     BagSet,
@@ -49,6 +50,7 @@ from calipers.studies.stability.networks import (
     NetworkSettings,
     train_networks,
 )
+from calipers.studies.steps import Progress, StepSet, StudyStep
 from calipers.synthetic.bags import demo_bags
 from calipers.synthetic.demo import stream
 
@@ -382,8 +384,10 @@ def printed_networks() -> NetworkTable:
     return NetworkTable(rows, "In the printed table VII")
 
 
-def run_all(options: StudyOptions, progress: Progress) -> StabilityRun:
-    """Compute all numbers: scores, the simulated pair, and the cells of table VII."""
+def prepare_all(options: StudyOptions, progress: Progress) -> StepSet[StabilityRun]:
+    """Return a step for both simulated families and for every cell of table VII; they make the run,
+    with all other numbers.
+    """
     replicates = QUICK_REPLICATES if options.quick else REPLICATES
     n, seed = QUICK_PAIR_BAGS if options.quick else PAIR_BAGS, options.seed
     maps = archive = None
@@ -393,29 +397,40 @@ def run_all(options: StudyOptions, progress: Progress) -> StabilityRun:
     else:
         archive = _archive(options, progress)
         sources = _trained_bags(archive)
-    total = len(PAIR) + len(sources)
-    families: dict[str, StabilityResult] = {}
-    for k, name in enumerate(PAIR):
-        progress(f"family {name}", k, total)
-        bags = demo_bags(name, 2 * n, seed=seed)
-        families[name] = stability(bags, replicates=replicates, seed=seed)
-    cells: dict[Key, StabilityResult] = {}
-    for k, key in enumerate(sources, start=len(families)):
-        progress(", ".join(key), k, total)
-        cells[key] = stability(sources[key], replicates=replicates, seed=seed)
-    progress("scores", total, total)
-    return StabilityRun(
-        counting=Counting(QUICK_MOST if options.quick else MOST),
-        ties=ties(seed),
-        rank_shifts=rank_shifts(),
-        soft=tuple(soft_maximum(r, seed) for r in HARDNESS),
-        families=families,
-        cells=cells,
-        bags=sources,
-        areas=_areas(cells, archive),
-        archive=archive,
-        maps=maps,
-    )
+    families: dict[Hashable, StudyStep] = {}
+    for name in PAIR:
+        families[name] = StudyStep("families", family, (name, 2 * n, replicates, seed), 0.4)
+    cells: dict[Hashable, StudyStep] = {}
+    for key, bags in sources.items():
+        arguments = (bags, replicates, seed)
+        cells[key] = StudyStep(key[0], bag_scores, arguments, 0.0005 * len(bags))
+
+    def compose(parts: Mapping[str, Any]) -> StabilityRun:
+        return StabilityRun(
+            counting=Counting(QUICK_MOST if options.quick else MOST),
+            ties=ties(seed),
+            rank_shifts=rank_shifts(),
+            soft=tuple(soft_maximum(r, seed) for r in HARDNESS),
+            families=parts["families"],
+            cells=parts["cells"],
+            bags=sources,
+            areas=_areas(parts["cells"], archive),
+            archive=archive,
+            maps=maps,
+        )
+
+    sets = {"families": StepSet.of(families, dict), "cells": StepSet.of(cells, dict)}
+    return StepSet.join(sets, compose)
+
+
+def family(name: str, n: int, replicates: int, seed: int) -> StabilityResult:
+    """Return the scores of a simulated family of trainings."""
+    return bag_scores(demo_bags(name, n, seed=seed), replicates, seed)
+
+
+def bag_scores(bags: Bags, replicates: int, seed: int) -> StabilityResult:
+    """Return the scores of trainings on bags."""
+    return stability(bags, replicates=replicates, seed=seed)
 
 
 def _archive(options: StudyOptions, progress: Progress) -> NetworkArchive:

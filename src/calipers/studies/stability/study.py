@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The study of stability: counted scores, trained networks or given maps, figures, tables, claims.
 
-`STUDY` is what `calipers.studies.framework` loads; `run` takes `StudyOptions` and returns a
-`StudyResult`. The numbers of a run are a `StabilityRun` of `experiments`.
+`STUDY` is what `calipers.studies.framework` loads; `prepare` takes `StudyOptions` and returns the
+steps that make a `StudyResult`. The numbers of a run are a `StabilityRun` of `experiments`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from calipers.show.words import percent_text
 from calipers.stability.analyse import SWEEP
-from calipers.studies.framework import Claims, Progress, Study, StudyOptions, StudyResult
+from calipers.studies.framework import Claims, Study, StudyOptions, StudyResult
 from calipers.studies.stability import claims, claims_maps, claims_networks
 from calipers.studies.stability.data import RULES
 from calipers.studies.stability.experiments import (
@@ -20,11 +20,12 @@ from calipers.studies.stability.experiments import (
     QUICK_REPLICATES,
     REPLICATES,
     StabilityRun,
-    run_all,
+    prepare_all,
 )
 from calipers.studies.stability.figures import study_figures
 from calipers.studies.stability.networks import KNOWN, SHARES
 from calipers.studies.stability.tables import study_tables
+from calipers.studies.steps import Progress, StepSet
 
 TITLE = "Do repeated trainings find the same places? What stability scores show"
 CITATION = (
@@ -91,9 +92,14 @@ METHODS = (
 )
 
 
-def run(options: StudyOptions, progress: Progress) -> StudyResult:
-    """Run everything and judge all claims."""
-    numbers = run_all(options, progress)
+def prepare(options: StudyOptions, progress: Progress) -> StepSet[StudyResult]:
+    """Return the steps of the run, which make the result with all claims judged."""
+    numbers = prepare_all(options, progress)
+    return StepSet(numbers.steps, lambda results: _result(options, numbers.compose(results)))
+
+
+def _result(options: StudyOptions, numbers: StabilityRun) -> StudyResult:
+    """Judge all claims by the numbers of a run."""
     warnings: tuple[str, ...] = ()
     inputs: tuple[Mapping[str, Any], ...] = ()
     if numbers.maps is not None:
@@ -189,7 +195,7 @@ STUDY = Study(
     title=TITLE,
     citation=CITATION,
     statements=tuple(statement for statement, _ in CLAIMS.entries),
-    run=run,
+    prepare=prepare,
     takes=frozenset({"data", "train"}),
     rules=("stability/claims.toml",),
 )
