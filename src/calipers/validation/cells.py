@@ -27,7 +27,7 @@ WITHIN_ERROR = "within two Monte-Carlo errors of .90"
 TOO_OFTEN = "covers more often than it must"
 UNEQUAL_COSTS = "few mistakes, each of which may cost anything from half a reference to two"
 NEAR_PERFECTION = (
-    "near perfection: many data sets have hardly an error, and what varies has few steps"
+    "near perfection: many data sets have few errors or none, and what varies has few steps"
 )
 FEW_UNITS_VARY = "few units: their standard errors vary much"
 UNEXPLAINED = "not explained"

@@ -388,7 +388,9 @@ def measured(
     """Return what rules (standard error, units from which on max-t is joint) do in a design."""
     units = units_of(design)
     names = list(dict.fromkeys(name for name, _ in cases))
-    table: Table = {case: [Findings() for _ in rules] for case in cases}
+    table: Table = {}
+    for case in cases:
+        table[case] = [Findings() for _ in rules]
     reaches: dict[tuple[Case, int], list[F64]] = {
         key: [] for key in product(cases, range(len(rules)))
     }
