@@ -205,6 +205,11 @@ def test_a_cell_outside_has_the_reason_of_its_kind() -> None:
     assert replace(gain, truth=0.98).why_outside == UNEXPLAINED
     assert replace(gain, metric="dAP/loc").why_outside == UNEQUAL_COSTS
     assert replace(gain, least=1.7).why_outside == NOT_POSSIBLE
+    # Reasons are for numbers that are measured.
+    names = {design.name: design for design in (*designs().values(), *experiments.EQUAL)}
+    for design, metric in experiments.COVERED_TOO_SELDOM:
+        assert metric in {q.metric for q in (*experiments.ONE_CLASS, *experiments.CLASS_MEANS)}
+        assert design in names
 
 
 def test_the_page_keeps_the_gate_and_its_control_does_not() -> None:

@@ -7,12 +7,13 @@ sentences. With ``theta`` a metric, A and B two models and ``d = theta_A - theta
 
 bootstrap (the default)
     Units are drawn, and both models are judged on what was drawn. The replicates of d give its
-    standard error, ``sqrt(K / (K - 1)) SD(d*)``, from which the t interval of `intervals` and the p
-    value of the same t with K - 1 degrees of freedom come: the interval leaves 0 out exactly if p <
-    1 - level, unless the units are so few that no p value is (see below). The share of replicates
-    on the other side of 0, ``2 min(P(d* <= 0), P(d* >= 0))``, is given beside it. It rejects a true
-    null too often with few units: in .135, .087, .075 and .072 of 400 simulations with 6, 10, 20
-    and 50 units for AP, the t in .050, .065, .070 and .065, at a nominal .05.
+    standard error, ``sqrt(K / (K - 1)) SD(d*)``, which up to 200 units is replaced by the
+    jackknife's, or mixed with it (`standard_error`). From it the interval and the p value of one t
+    come, with degrees of freedom as the units have them that the models differ in
+    (`effective_freedom`): the interval leaves 0 out exactly if p < 1 - level, unless the units are
+    so few that no p value is (see below). The share of replicates on the other side of 0, ``2
+    min(P(d* <= 0), P(d* >= 0))``, is given beside it. It rejects a true null too often with few
+    units: in .135, .087, .075 and .072 of 400 simulations with 6, 10, 20 and 50 units for AP.
 permutation (on request)
     If it made no difference which model is which, the models could trade their predictions on any
     unit. One image is then two, that of A and that of B, of which one has weight 1 and the other 0:

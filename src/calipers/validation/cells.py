@@ -27,7 +27,7 @@ WITHIN_ERROR = "within two Monte-Carlo errors of .90"
 TOO_OFTEN = "covers more often than it must"
 UNEQUAL_COSTS = "few mistakes, each of which may cost anything from half a reference to two"
 NEAR_PERFECTION = (
-    "near perfection: many data sets have hardly an error, and what varies has few steps"
+    "near perfection: many data sets have few errors or none, and what varies has few steps"
 )
 FEW_UNITS_VARY = "few units: their standard errors vary much"
 UNEXPLAINED = "not explained"
@@ -102,15 +102,15 @@ class CoverageCell:
         if self.coverage < LOWEST:
             is_near = self.coverage + 2 * self.mc_error >= LOWEST
             return WITHIN_ERROR if is_near else UNEXPLAINED
-        if self.coverage > HIGHEST:
-            return TOO_OFTEN
         if self.metric.startswith(COSTS_DIFFER):
             return UNEQUAL_COSTS
         # How far from perfect the value is.
         away = self.truth if self.metric.startswith(LESS_IS_BETTER) else 1.0 - self.truth
         if away <= NEARLY_PERFECT:
             return NEAR_PERFECTION
-        return FEW_UNITS_VARY if self.n_units < FEW_UNITS else UNEXPLAINED
+        if self.n_units < FEW_UNITS:
+            return FEW_UNITS_VARY
+        return TOO_OFTEN if self.coverage > HIGHEST else UNEXPLAINED
 
     def __str__(self) -> str:
         mark = " " if self.inside else "*"

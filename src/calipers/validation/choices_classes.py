@@ -71,7 +71,7 @@ A fourth round, written before it was measured, on designs and a seed of its own
 confirmed by `CONFIRMING_FOURTH`), asks with the same rule for such candidates: the floor and the
 trials of the others, but only in data sets in which a class has references in fewer than
 `FEWEST_UNITS` units; else the rule so far. No interval of a mean without a rare class can change.
-What is chosen replaces the rule so far if it is confirmed as said above.
+What is chosen replaces the rule so far if it is confirmed as said above. 200 data sets a cell.
 
 ``python -m calipers.validation.choices_classes`` prints all parts.
 """
@@ -150,7 +150,7 @@ OF_THIRD = (
     ClassRule("share", "geometric"),
 )
 THIRD_KINDS: Kinds = {"gains": (NAMES, OF_THIRD)}
-WITH_RARE: tuple[Floor, ...] = ("none", "share", "common")
+WITH_RARE: tuple[Floor, ...] = ("share", "common")
 UNEVEN: tuple[Trials, ...] = ("harmonic", "geometric")
 OF_FOURTH = (
     RULE_OF_GAINS,
@@ -415,7 +415,9 @@ if __name__ == "__main__":
         designs, seed, kinds = ROUNDS[part]
         of_part: list[CoverageCell] = []
         for one in designs:
-            of_part += compare(one, kinds, Effort(300, 300, 500, seed))
+            fewer = part.endswith("fourth")
+            effort = Effort(200, 200, 300, seed) if fewer else Effort(300, 300, 500, seed)
+            of_part += compare(one, kinds, effort)
         for kind, (names, rules) in kinds.items():
             cells = [cell for cell in of_part if cell.metric in names]
             for line in summary(cells, rules):

@@ -27,7 +27,7 @@ from calipers.validation.cells import (
     Effort,
     by_family,
 )
-from calipers.validation.experiments import control, experiments
+from calipers.validation.experiments import COVERED_TOO_SELDOM, control, experiments
 
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
@@ -116,13 +116,18 @@ def _outside_table(cells: Sequence[CoverageCell]) -> Iterator[str]:
     rows: dict[tuple[str, str], list[CoverageCell]] = {}
     for cell in cells:
         if not cell.inside:
-            rows.setdefault((cell.design, cell.why_outside), []).append(cell)
+            rows.setdefault((cell.design, _why(cell)), []).append(cell)
     for (design, why), members in rows.items():
         families = ", ".join(dict.fromkeys(cell.family for cell in members))
         numbers = "; ".join(cell.metric for cell in members)
         coverages = "; ".join(_share(cell.coverage) for cell in members)
         widths = "; ".join(_width(cell) for cell in members)
         yield f"| {families} | {numbers} | {design} | {coverages} | {widths} | {why} |"
+
+
+def _why(cell: CoverageCell) -> str:
+    known = COVERED_TOO_SELDOM.get((cell.design, cell.metric), "")
+    return known if known and cell.coverage < LOWEST else cell.why_outside
 
 
 def _width(cell: CoverageCell) -> str:

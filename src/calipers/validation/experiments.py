@@ -181,10 +181,11 @@ PAIRS = (
         unit="image",
     ),
 )
-# Two equal models that find nearly all: AP at fixed recalls moves in steps.
+# Two equal models that find nearly all: AP at fixed recalls moves in steps. The recalls that they
+# reach lie between two of them, or the truth itself would be uncertain by a step.
 NEARLY_ALL = (
     _good("100 images, AP near 1, equal", 100, 1, 0.975, 0.0),
-    _good("170 images, AP near 1, equal", 170, 1, 0.97, 0.0),
+    _good("170 images, AP near 1, equal", 170, 1, 0.985, 0.0),
     _good("55 patients x 3, AP near 1, equal", 55, 3, 0.965, 0.1),
 )
 EQUAL = (
@@ -194,7 +195,9 @@ EQUAL = (
         _many("30 patients x 2, two classes, all equal", 30, 2, (0.7, 0.4)), loose=0.05, models=10
     ),
     replace(_many("22 patients x 4, all equal", 22, 4, (0.6,)), loose=0.05, models=10),
-    replace(NEARLY_ALL[1], name="170 images, AP near 1, all equal", models=10),
+    replace(
+        _good("65 patients x 3, AP above .9, all equal", 65, 3, 0.95, 0.15), alarms=0.15, models=10
+    ),
 )
 OF_EQUAL = ("AP@0.5", "sensitivity", "F1")
 OF_NEARLY_ALL = ("AP@0.5", "AP", "F1")
@@ -204,6 +207,15 @@ MAPS = (
     MapDesign("10 centres x 10", 10, 10, 0.2, 1.5, unit="centre"),
     MapDesign("60 images, high contrast", 60, 1, 0.0, 3.0, unit="image"),
 )
+
+
+# Cells that are known to be covered too seldom, by design and number, with the reason.
+COVERED_TOO_SELDOM = {
+    ("15 patients x 8, sensitivity .98", "AP@0.5"): (
+        "rests on the few patients in whom anything is wrong; the t interval is too narrow there"
+    ),
+    ("200 images, 15 classes, 7 rare", "AP"): "AP of few references is biased upwards",
+}
 
 
 @dataclass(frozen=True)
