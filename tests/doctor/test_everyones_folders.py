@@ -250,7 +250,8 @@ def voc_with_results_as_a_table(folder: Path, cohort: Scene) -> tuple[str, ...]:
 @folder_of
 def an_archive_of_cvat(folder: Path, cohort: Scene) -> tuple[str, ...]:
     labels = "".join(f"<label><name>{name}</name></label>" for name in CLASSES)
-    text = f"<?xml version='1.0' encoding='utf-8'?>\n<annotations><version>1.1</version><meta><task><labels>{labels}</labels></task></meta>\n"
+    text = "<?xml version='1.0' encoding='utf-8'?>\n<annotations><version>1.1</version>"
+    text += f"<meta><task><labels>{labels}</labels></task></meta>\n"
     for k, name in enumerate(cohort.images):
         text += f'<image id="{k}" name="val/{name}.png" width="{WIDTH}" height="{HEIGHT}">\n'
         for t in cohort.of(name):
