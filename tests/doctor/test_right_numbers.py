@@ -114,6 +114,9 @@ def test_the_scans_that_no_list_names_are_said(
     assert finding["code"] == "images-in-predictions"
     assert (finding["count"], finding["total"]) == (10, 30)
     assert result["commands"][0].endswith("--preset luna16 --all-images")
+    words = shlex.split(result["commands"][0])[1:-3]
+    in_mm = ["--metrics", "sensitivity@centre-distance-mm:3", "--all-images", "--no-ci"]
+    assert run([*words[:3], *in_mm]) == 0
     # Without the option a scan that nobody lists is refused, as ever.
     assert run(["evaluate", "annotations.csv", "submission.csv", "--preset", "luna16"]) == 2
 
