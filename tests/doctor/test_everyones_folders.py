@@ -360,6 +360,29 @@ def lines_of_json(folder: Path, cohort: Scene) -> tuple[str, ...]:
 
 
 @folder_of
+def rows_of_pandas_as_json(folder: Path, cohort: Scene) -> tuple[str, ...]:
+    """A table with ``to_json``: a list for references, lines for predictions."""
+    rows = []
+    for name in cohort.images:
+        own = cohort.of(name)
+        for t in own:
+            rows.append({"file_name": name, "category": t.name} | corners_of(t) | {"ok": True})
+        nothing = dict.fromkeys(("category", "xmin", "ymin", "xmax", "ymax", "ok"))
+        rows += [] if own else [{"file_name": name, **nothing}]
+    put(folder, {"gt.json": json.dumps(rows, indent=1)})
+    lines = []
+    for t in cohort.predictions:
+        row = {"file_name": t.image, "category": t.name} | corners_of(t) | {"confidence": t.score}
+        lines.append(json.dumps(row))
+    put(folder, {"detections.ndjson": "\n".join(lines) + "\n"})
+    return "gt.json", "detections.ndjson"
+
+
+def corners_of(thing: Thing) -> dict[str, int]:
+    return dict(zip(("xmin", "ymin", "xmax", "ymax"), thing.corners))
+
+
+@folder_of
 def corners_with_sides(folder: Path, cohort: Scene) -> tuple[str, ...]:
     head = "Image_ID,Class,XMin,YMin,XMax,YMax,Width,Height"
     files = {"gt.tsv": [head], "model.tsv": [head + ",Confidence"]}

@@ -142,7 +142,9 @@ def test_further_images_of_all_models_are_added_once(folder: Path) -> None:
     cohort = cal.read("refs.csv", ["m.csv", "n.csv"], all_images=True)
     assert cohort.images.ids == ("a", "b", "d")
     assert [len(table) for table in cohort.models.values()] == [4, 2]
-    assert "2 images are known from predictions only" in " ".join(cohort.intake.files[0].notes)
+    assert "images known from predictions only, which have no references: 2" in " ".join(
+        cohort.intake.files[0].notes
+    )
 
 
 def lesions(seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
