@@ -329,8 +329,9 @@ def flag(name: str, value: Any) -> bool:
 
 
 def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
-    """Return one of several words."""
+    """Return one of several words; of two spellings of one word, the one that is among them."""
     words = list(choices)
+    value = spelled(value, words)
     if not isinstance(value, str) or value not in words:
         raise UsageError(f"no {name} {shown(value)}; {did_you_mean(str(value)[:200], words)}")
     return value

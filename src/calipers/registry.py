@@ -109,6 +109,7 @@ FORMATS: Mapping[str, str] = {
     "torchvision": "calipers.io.annotations.detection_libraries:TorchvisionReader",
     "detectron2": "calipers.io.annotations.detection_libraries:Detectron2Reader",
     "grand-challenge": "calipers.io.lists.grand_challenge:GrandChallengeReader",
+    "json-rows": "calipers.io.tables.json_rows:JsonRowsReader",
     "coco": "calipers.io.coco.plugin:CocoReader",
     "vindr": "calipers.io.lists.vindr:VindrReader",
     "rsna": "calipers.io.lists.rsna:RsnaReader",
@@ -143,6 +144,7 @@ MARKS: Mapping[str, tuple[bytes, ...]] = {
     "torchvision": (b'"boxes"',),
     "detectron2": (b'"instances"',),
     "grand-challenge": (b"Multiple 2D bounding boxes", b'"outputs"'),
+    "json-rows": (b'"x', b'"X', b'"cx"'),
 }
 
 # Formats of images and volumes, in the order in which they are asked.

@@ -250,7 +250,8 @@ def voc_with_results_as_a_table(folder: Path, cohort: Scene) -> tuple[str, ...]:
 @folder_of
 def an_archive_of_cvat(folder: Path, cohort: Scene) -> tuple[str, ...]:
     labels = "".join(f"<label><name>{name}</name></label>" for name in CLASSES)
-    text = f"<?xml version='1.0' encoding='utf-8'?>\n<annotations><version>1.1</version><meta><task><labels>{labels}</labels></task></meta>\n"
+    text = "<?xml version='1.0' encoding='utf-8'?>\n<annotations><version>1.1</version>"
+    text += f"<meta><task><labels>{labels}</labels></task></meta>\n"
     for k, name in enumerate(cohort.images):
         text += f'<image id="{k}" name="val/{name}.png" width="{WIDTH}" height="{HEIGHT}">\n'
         for t in cohort.of(name):
@@ -356,6 +357,29 @@ def lines_of_json(folder: Path, cohort: Scene) -> tuple[str, ...]:
     text = "\ufeff" + "\r\n\r\n".join(lines) + "\r\n"
     (folder / "detections.jsonl").write_text(text, newline="", encoding="utf-8")
     return "annotations.json", "detections.jsonl"
+
+
+@folder_of
+def rows_of_pandas_as_json(folder: Path, cohort: Scene) -> tuple[str, ...]:
+    """A table with ``to_json``: a list for references, lines for predictions."""
+    rows = []
+    for name in cohort.images:
+        own = cohort.of(name)
+        for t in own:
+            rows.append({"file_name": name, "category": t.name} | corners_of(t) | {"ok": True})
+        nothing = dict.fromkeys(("category", "xmin", "ymin", "xmax", "ymax", "ok"))
+        rows += [] if own else [{"file_name": name, **nothing}]
+    put(folder, {"gt.json": json.dumps(rows, indent=1)})
+    lines = []
+    for t in cohort.predictions:
+        row = {"file_name": t.image, "category": t.name} | corners_of(t) | {"confidence": t.score}
+        lines.append(json.dumps(row))
+    put(folder, {"detections.ndjson": "\n".join(lines) + "\n"})
+    return "gt.json", "detections.ndjson"
+
+
+def corners_of(thing: Thing) -> dict[str, int]:
+    return dict(zip(("xmin", "ymin", "xmax", "ymax"), thing.corners))
 
 
 @folder_of

@@ -85,6 +85,17 @@ def parquet(folder: Path) -> Names:
     return "refs.parquet", "found.parquet"
 
 
+@folder_of("json-rows")
+def json_rows(folder: Path) -> Names:
+    row = {"image": "a", "class": "polyp", "x0": 10, "y0": 20, "x1": 30, "y1": 40}
+    empty = {"image": "b", "class": None, "x0": None, "y0": None, "x1": None, "y1": None}
+    alarm = {**row, "image": "b", "score": 0.95}
+    put(folder, {"refs.json": json.dumps([row, empty])})
+    lines = [json.dumps(one) for one in ({**row, "x0": 11, "score": 0.9}, alarm)]
+    put(folder, {"found.jsonl": "\n".join(lines) + "\n"})
+    return "refs.json", "found.jsonl"
+
+
 @folder_of("vindr", readers="majority")
 def vindr(folder: Path) -> Names:
     put(folder, {"train.csv": lists.VINDR, "submission.csv": lists.VINDR_SUBMISSION})

@@ -114,6 +114,9 @@ def test_the_scans_that_no_list_names_are_said(
     assert finding["code"] == "images-in-predictions"
     assert (finding["count"], finding["total"]) == (10, 30)
     assert result["commands"][0].endswith("--preset luna16 --all-images")
+    words = shlex.split(result["commands"][0])[1:-3]
+    in_mm = ["--metrics", "sensitivity@centre-distance-mm:3", "--all-images", "--no-ci"]
+    assert run([*words[:3], *in_mm]) == 0
     # Without the option a scan that nobody lists is refused, as ever.
     assert run(["evaluate", "annotations.csv", "submission.csv", "--preset", "luna16"]) == 2
 
@@ -139,7 +142,9 @@ def test_further_images_of_all_models_are_added_once(folder: Path) -> None:
     cohort = cal.read("refs.csv", ["m.csv", "n.csv"], all_images=True)
     assert cohort.images.ids == ("a", "b", "d")
     assert [len(table) for table in cohort.models.values()] == [4, 2]
-    assert "2 images are known from predictions only" in " ".join(cohort.intake.files[0].notes)
+    assert "images known from predictions only, which have no references: 2" in " ".join(
+        cohort.intake.files[0].notes
+    )
 
 
 def lesions(seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

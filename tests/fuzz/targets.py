@@ -208,6 +208,30 @@ def tables() -> Iterator[Target]:
     yield Target("csv groups", damage(text), groups, peers.groups)
 
 
+def json_rows() -> Iterator[Target]:
+    """Rows as JSON objects, in a list or one per line; a damaged file is judged as a table."""
+    rows = list(csv.DictReader(io.StringIO(BOXES)))
+    scored = list(csv.DictReader(io.StringIO(SCORES)))
+
+    def references(content: bytes, folder: Path) -> Any:
+        return cal.read(_file(folder, "rows.json", content))
+
+    def predictions(content: bytes, folder: Path) -> Any:
+        sound = _sound(folder, "sound.csv", BOXES.encode())
+        return cal.read(sound, {"model": _file(folder, "rows.jsonl", content)})
+
+    lines = "\n".join(map(json.dumps, scored)).encode()
+    whole = json.dumps(rows).encode()
+
+    def damage_lines(rng: Random) -> bytes:
+        if rng.random() < 0.3:
+            return mutate.of_bytes(rng, lines)
+        return mutate.of_text(rng, lines.decode()).encode("utf-8", "surrogatepass")
+
+    yield Target("json-rows references", lambda rng: mutate.of_json(rng, whole), references)
+    yield Target("json-rows predictions", damage_lines, predictions)
+
+
 def _same_images(content: bytes, cohort: Any) -> None:
     """Compare images, patients and sizes, if the header is still the old one."""
     try:
@@ -537,6 +561,7 @@ def all_targets(folder: Path) -> list[Target]:
         *settings(),
         *documents(),
         *parquet(folder),
+        *json_rows(),
         *volumes(folder),
         *saved_folder(folder),
         *blocks(folder),

@@ -29,6 +29,8 @@ NAMES = (
     "coco references",
     "coco predictions",
     "parquet",
+    "json-rows references",
+    "json-rows predictions",
     "volume .npy",
     "volume .npz",
     "volume .png",
@@ -104,7 +106,18 @@ FEWER = {
     "volume .tif": 2,
 }
 # The files of one of these readers share its thousand inputs; so do the three kinds of settings.
-SHARED = ("csv", "toml", "coco", "voc", "yolo", "vindr", "rsna", "openimages", "luna16")
+SHARED = (
+    "csv",
+    "json-rows",
+    "toml",
+    "coco",
+    "voc",
+    "yolo",
+    "vindr",
+    "rsna",
+    "openimages",
+    "luna16",
+)
 
 
 @pytest.fixture(scope="module")

@@ -193,13 +193,32 @@ def test_globox_reads_the_same(tmp_path, kind) -> None:
     assert sorted(boxes) == sorted(mine)
 
 
-def test_supervision_reads_the_same(tmp_path) -> None:
+@pytest.mark.parametrize("kind", ["yolo", "voc", "coco"])
+def test_supervision_reads_the_same(tmp_path, kind) -> None:
     supervision = pytest.importorskip("supervision")
-    folder = yolo(tmp_path / "in")
-    put(folder, {"data.yaml": "names: [polyp]\nnc: 1\n"})
-    data = supervision.DetectionDataset.from_yolo(
-        str(folder / "images"), str(folder / "labels"), str(folder / "data.yaml")
-    )
+    path = SOURCES[kind](tmp_path / "in")
+    folder = path if path.is_dir() else path.parent
+    for name in ("a", "b"):
+        picture(folder / "images" / f"{name}.png", 100, 80)
+    open_as = supervision.DetectionDataset
+    if kind == "yolo":
+        put(folder, {"data.yaml": "names: [polyp]\nnc: 1\n"})
+        data = open_as.from_yolo(
+            str(folder / "images"), str(folder / "labels"), str(folder / "data.yaml")
+        )
+        mine = cal.read(folder)
+    elif kind == "voc":
+        # It looks for the file of every picture, and counts pixels from 1 as we do.
+        data = open_as.from_pascal_voc(str(folder / "images"), str(folder))
+        mine = cal.read(folder)
+    else:
+        write(cal.read(path), folder / "whole.json", integer_ids=True)
+        document = json.loads((folder / "whole.json").read_text())
+        for image in document["images"]:
+            image["file_name"] += ".png"
+        put(folder, {"whole.json": json.dumps(document)})
+        data = open_as.from_coco(str(folder / "images"), str(folder / "whole.json"))
+        mine = cal.read(folder / "whole.json")
     detections = next(one for path, _, one in data if path.endswith("a.png"))
-    mine = cal.read(folder).references.boxes
-    np.testing.assert_allclose(np.sort(detections.xyxy, axis=0), np.sort(mine, axis=0), atol=1e-3)
+    boxes = np.sort(detections.xyxy, axis=0)
+    np.testing.assert_allclose(boxes, np.sort(mine.references.boxes, axis=0), atol=1e-3)

@@ -101,7 +101,7 @@ def test_coverage_is_of_one_box() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"rule": "center"}, cal.UsageError, "did you mean 'centre'"),
+        ({"rule": "centres"}, cal.UsageError, "did you mean 'centre'"),
         ({"coverage": 0.0}, cal.UsageError, "coverage"),
         ({"size": (0, 10)}, cal.UsageError, "positive sides"),
         ({"grid": (0, 3)}, cal.UsageError, "whole number"),

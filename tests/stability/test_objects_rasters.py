@@ -203,8 +203,8 @@ def test_a_grid_that_is_none_is_refused(grid):
 def test_bad_input_is_refused():
     with pytest.raises(InputError, match="two or more models"):
         detections_as_bags(made([], []), (2, 2))
-    with pytest.raises(UsageError, match="cells of an object 'center'"):
-        detections_as_bags(made([], [], []), (2, 2), covers="center")
+    with pytest.raises(UsageError, match="cells of an object 'middle'"):
+        detections_as_bags(made([], [], []), (2, 2), covers="middle")
     cohort = made([], [([0, 0, 1, 1], 0.5)], [])
     raw = replace(cohort.models["m0"], score=np.array([3.5]))
     with pytest.raises(InputError, match=r"m0, image .*3\.5") as error:

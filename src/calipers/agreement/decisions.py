@@ -32,7 +32,7 @@ from calipers.agreement.estimates import (
 )
 from calipers.agreement.read import Ratings
 from calipers.arrays import F64, I64, Flags
-from calipers.errors import UsageError, did_you_mean
+from calipers.errors import UsageError, did_you_mean, spelled
 from calipers.kernels.agreement import SCORES, ContingencyCounts, tally
 from calipers.kernels.roc import Cuts, Operating
 from calipers.results.estimate import Estimate, Row, number
@@ -147,7 +147,9 @@ def decisions_of(ratings: Ratings, thresholds: Thresholds = None) -> list[Decisi
     millimetres and fractions have nothing in common; thresholds for all criteria are not meant for
     them where there are overlaps too.
     """
-    by_criterion = _by_criterion(thresholds)
+    by_criterion = {}
+    for name, numbers in _by_criterion(thresholds).items():
+        by_criterion[spelled(name, ratings.criteria)] = numbers
     overlaps = []
     for name in ratings.criteria:
         if name not in ratings.distances and not ratings.yes_no(name):
@@ -162,14 +164,14 @@ def decisions_of(ratings: Ratings, thresholds: Thresholds = None) -> list[Decisi
     for name in ratings.criteria:
         distance = name in ratings.distances
         if name in by_criterion:
-            numbers: Sequence[float] = by_criterion[name]
+            numbers = by_criterion[name]
         elif ratings.yes_no(name):
             decisions.append(Decision(name, None))
             continue
         elif distance:
-            numbers = () if overlaps else by_criterion.get(EVERY, ())
+            numbers = [] if overlaps else by_criterion.get(EVERY, [])
         else:
-            numbers = by_criterion.get(EVERY, OVERLAPS)
+            numbers = by_criterion.get(EVERY, list(OVERLAPS))
         for threshold in sorted(set(numbers)):
             decisions.append(Decision(name, threshold, distance))
     return decisions

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from calipers.arrays import F64, I64, Flags
 from calipers.data.cohort import FileIntake
 from calipers.data.look_alikes import note_on_names
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.errors import InputError, UsageError, did_you_mean, spelled
 from calipers.io.reader import Problem
 from calipers.io.tables.columns import (
     OBJECTS,
@@ -211,9 +211,10 @@ def _criteria(
 ) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the columns that are criteria, and those of them that are distances."""
     names: list[str] = []
+    named_distances = [spelled(name, table.names) for name in choices.distances]
     if choices.criteria is None:
         for name in table.names:
-            is_criterion = CRITERION.search(plain_name(name)) or name in choices.distances
+            is_criterion = CRITERION.search(plain_name(name)) or name in named_distances
             if is_criterion and name not in other_columns:
                 names.append(name)
     else:
@@ -226,12 +227,12 @@ def _criteria(
                 f"the column {name!r} cannot be a criterion: it is already something else"
             )
     # A distance that nobody uses is a slip of the pen.
-    for name in choices.distances:
+    for name in named_distances:
         if name not in names:
             suggestion = did_you_mean(name, names or table.names)
             raise UsageError(f"the distance {name!r} is not a criterion; {suggestion}")
     distances = {name for name in names if DISTANCE.search(plain_name(name))}
-    return tuple(names), frozenset(distances.union(choices.distances))
+    return tuple(names), frozenset(distances.union(named_distances))
 
 
 def _criteria_text(criteria: Sequence[str], distances: frozenset[str]) -> str:

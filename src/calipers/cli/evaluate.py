@@ -51,7 +51,7 @@ from calipers.cli.options import (
     with_named_metrics,
     writing_options,
 )
-from calipers.errors import CalipersError, InputError, UsageError
+from calipers.errors import CalipersError, InputError, UsageError, spelled
 from calipers.results.files import check_file, check_folder
 from calipers.show.terminal import (
     Narrator,
@@ -235,6 +235,7 @@ def _check_summary(options: dict[str, Any]) -> None:
     columns = []
     for text in options["by"]:
         columns += [name.partition("=")[0].strip() for name in text.split(",")]
+    over = spelled(over, columns)
     if over in ("size", "class") or over not in columns:
         raise UsageError(
             f"--summary {over} averages groups of images of a --by: give --by {over} or "

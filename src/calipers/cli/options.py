@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.errors import InputError, UsageError, did_you_mean, spelled
 from calipers.registry import FORMATS, INTERVALS
 
 if TYPE_CHECKING:
@@ -82,6 +82,14 @@ SECTIONS = {
     "Output": ("force", "as_json", "quiet", "help"),
 }
 FEW_OPTIONS = 20  # are listed together
+
+
+class WordChoice(click.Choice[str]):
+    """A choice of words that takes both spellings of one: center for centre."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the word as it is among the choices."""
+        return super().convert(spelled(value, self.choices), param, ctx)
 
 
 class Verb(click.Command):
@@ -643,12 +651,12 @@ def column_map(text: str | None) -> dict[str, str] | None:
         # A half entry is a typing error, never an empty name.
         if not (name and sign and column):
             raise UsageError(f"--columns takes NAME=COLUMN,..., not {text!r}")
-        if name.strip() not in OBJECTS and name.strip() not in BOXES:
+        if spelled(name.strip(), OBJECTS) not in {**OBJECTS, **BOXES}:
             suggestion = did_you_mean(name.strip(), [*OBJECTS, *BOXES])
             raise UsageError(
                 f"--columns: {name.strip()!r} is not a column that Calipers reads; {suggestion}"
             )
-    return {name.strip(): column.strip() for name, _, column in pairs}
+    return {spelled(name.strip(), OBJECTS): column.strip() for name, _, column in pairs}
 
 
 def cluster_of(text: str) -> str | tuple[str, ...]:

@@ -34,6 +34,7 @@ from calipers.cli.options import (
     BLOCKS,
     REPLACE_RESULTS,
     SHARE,
+    WordChoice,
     check_output,
     engine_option,
     force_option,
@@ -54,7 +55,7 @@ from calipers.errors import InputError, UsageError
 from calipers.show.terminal import Narrator, print_lines, print_tables
 
 UNIT = click.FloatRange(0, 1)
-RULES = click.Choice(["any-overlap", "centre", "rounded", "coverage"])
+RULES = WordChoice(["any-overlap", "centre", "rounded", "coverage"])
 UNDEFINED = click.Choice(["skip", "agree", "one"])
 INPUTS = ("labels", "groups", "scores", "references", "images")  # options that name an input
 

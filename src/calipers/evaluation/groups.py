@@ -314,6 +314,10 @@ def summarised(evaluation: Evaluation, over: str, by: str | None = None) -> Colu
     """
     from calipers.results.comparison import ColumnAverage, ColumnSummary, GroupImages
 
+    columns: list[str] = []
+    for one in evaluation.groupings:
+        columns += one.rows[0].group or {} if one.rows else {}
+    over = spelled(over, columns)
     grouping = _grouping_over(evaluation, over, by)
     names: list[str] = []
     cells: dict[tuple[str, str, tuple[tuple[str, str], ...]], dict[str, float]] = {}

@@ -101,7 +101,8 @@ def read(
         and any further ones. ``width``, ``height``, ``depth`` and ``spacing_x`` ... fill sizes and
         spacings.
     format
-        ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, ``"yolo"``,
+        ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``,
+        ``"json-rows"``, ``"yolo"``,
         ``"label-studio"``, ``"label-volumes"``, ``"dicom-sr"``, ``"vindr"``, ``"rsna"``,
         ``"openimages"``, ``"luna16"``, ``"nndetection"``, ``"siim"``; ``"voc-results"``,
         ``"torchvision"``, ``"ultralytics"``, ``"detectron2"`` and ``"grand-challenge"``
@@ -353,7 +354,7 @@ def with_predicted_images(
     if len(images.keys) == len(file.images.keys):
         return opened
     n_further = len(images.keys) - len(file.images.keys)
-    note = f"{n_further} images are known from predictions only: they have no references"
+    note = f"images known from predictions only, which have no references: {n_further}"
     part = replace(file.part, notes=[*file.part.notes, note])
     return replace(opened, file=replace(file, images=images, part=part))
 

@@ -82,10 +82,11 @@ class PairTable:
         return self.predictions.extent[self.prediction]
 
     def per_image(self, column: F64, what: str) -> F64:
-        """Return an image-level (n_images, d) column as (d, P); an unknown value is an error that
-        says which image.
+        """Return an image-level (n_images, d) column as (d, P); an unknown value of an image with
+        references is an error that says which image.
         """
-        missing = np.flatnonzero(np.isnan(column).any(axis=1))
+        has_references = np.diff(self.cohort.references.offsets) > 0
+        missing = np.flatnonzero(np.isnan(column).any(axis=1) & has_references)
         if len(missing):
             name = self.cohort.images.ids[missing[0]]
             message = f"this criterion needs the {what} of every image; image {name!r} has none"

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from calipers.arrays import F64, I64, Column, Flags
 from calipers.data.cohort import FileIntake, Images
-from calipers.errors import InputError, UsageError, did_you_mean, several
+from calipers.errors import InputError, UsageError, did_you_mean, several, spelled
 from calipers.errors import path as as_path
 from calipers.io.reader import Problem, text_column
 from calipers.io.tables.columns import (
@@ -229,8 +229,8 @@ def scope_of_labels(path: str, options: Mapping[str, Any]) -> Scope:
     """Return the scope of a classifier from a table of images with two columns of labels."""
     table = open_table(path)
     truth_name, predicted_name = options["truth"], options["predicted"]
-    existing_column(table, "--truth", truth_name)
-    existing_column(table, "--predicted", predicted_name)
+    truth_name = existing_column(table, "--truth", truth_name)
+    predicted_name = existing_column(table, "--predicted", predicted_name)
     image = IMAGES["image"].require(table)
     for column in (truth_name, predicted_name):
         gaps = np.flatnonzero(empty(table.columns[column]))
@@ -315,8 +315,9 @@ def _named_monitors(
     table: FileTable, monitors: Sequence[str], labels: set[str | None]
 ) -> tuple[str, ...]:
     names = [monitors] if isinstance(monitors, str) else several("monitors", monitors)
+    names = [existing_column(table, "monitor", name) for name in names]
     for name in names:
-        if existing_column(table, "monitor", name) in labels:
+        if name in labels:
             raise UsageError(
                 f"the column {name!r} is the image or a label, so it cannot be a monitor"
             )
@@ -536,6 +537,7 @@ def numbers_by(
 
 
 def _column(columns: Mapping[str, NDArray[Any]], name: str, option: str) -> NDArray[Any]:
+    name = spelled(name, columns)
     if name not in columns:
         suggestion = did_you_mean(name, columns) if columns else "the files have no further column."
         raise UsageError(

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import F64, Flags
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.errors import InputError, UsageError, did_you_mean, spelled
 from calipers.io.tables.table import Cells, FileTable, empty, numbers, texts
 
 TOKEN = re.compile(
@@ -100,6 +100,16 @@ class Formula:
                 )
         # A stable sort: terms of equal length stay in the order of the text, as in R.
         return cls(name, tuple(sorted(terms, key=len)), intercept, categories)
+
+    def spelled_as(self, columns: Iterable[str]) -> Formula:
+        """Return the formula with columns of another spelling as the table has them."""
+        names = list(columns)
+        terms = []
+        for term in self.terms:
+            terms.append(tuple(spelled(name, names) for name in term))
+        categories = frozenset(spelled(name, names) for name in self.categories)
+        response = spelled(self.response, names)
+        return replace(self, response=response, terms=tuple(terms), categories=categories)
 
     @property
     def columns(self) -> tuple[str, ...]:

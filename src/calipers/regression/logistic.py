@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from calipers import registry
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.errors import InputError, UsageError, did_you_mean, spelled
 from calipers.kernels import assignment, mixed
 from calipers.matching.assign import match
 from calipers.matching.criteria import Criterion
@@ -524,6 +524,8 @@ def localization_models(
             f"the response of references is {RESPONSE}, not {model_formula.response!r}: "
             "write ~ size + type"
         )
+    model_formula = model_formula.spelled_as(table)
+    groups = [spelled(name, table) for name in groups]
     table |= _typed_columns(table, model_formula, {*groups, *(levels or {})})
     of_iou, of_hit = (str(replace(model_formula, response=name)) for name in (RESPONSE, "hit"))
     shared: dict[str, Any] = {

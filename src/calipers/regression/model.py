@@ -112,8 +112,9 @@ def prepare(
     model_formula = Formula.parse(formula)
     if not model_formula.response:
         raise UsageError(f"the formula {formula!r} has no response: write it before the ~")
-    names = check_groups(groups, model_formula.response)
     columns = column_names(source)
+    model_formula = model_formula.spelled_as(columns)
+    names = check_groups(groups, model_formula.response)
     names = tuple(spelled(name, columns) for name in names)
     frame = Frame.of(source, [model_formula.response, *model_formula.columns, *names], levels)
     frame = frame.declared(model_formula.categories)

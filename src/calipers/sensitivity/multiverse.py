@@ -36,7 +36,7 @@ from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.engine.cost import RunCost, Stopwatch
 from calipers.engine.ordered_map import threads_here
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.errors import InputError, UsageError, did_you_mean, spelled
 from calipers.evaluation.collect import spans
 from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.plan import cohort_cost
@@ -547,7 +547,7 @@ def _check_value(name: str, value: Value) -> None:
 
 def _check_distance(name: str) -> None:
     """Refuse distances in pixels or millimetres: the thresholds of a grid are shares."""
-    if registry.resolve("criterion", name).distance and name != RELATIVE:
+    if registry.resolve("criterion", name).distance and spelled(name, [RELATIVE]) != RELATIVE:
         raise UsageError(
             f"criterion: {name} is a distance in pixels or millimetres, "
             f"but thresholds of a grid are shares: use {RELATIVE!r}"

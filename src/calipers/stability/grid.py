@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +85,7 @@ def detections_as_bags(
     >>> bag.values.tolist(), bag.instances.tolist()
     ([[0.9, 0.0, 0.0, 0.0], [0.0, 0.4, 0.0, 0.0]], [True, False, False, False])
     """
-    one_of("rule for the cells of an object", covers, COVERS)
+    covers = cast(Covers, one_of("rule for the cells of an object", covers, COVERS))
     names = select_models(cohort, models)
     _check_scores(cohort, names)
     size = _sizes(cohort, names)
@@ -371,9 +371,8 @@ def instance_labels(
     >>> int(instance_labels([[10, 10, 30, 20]], (40, 40), (4, 4), rule="rounded").sum())
     6
     """
-    table, (width, height), (rows, columns) = _check_grid_arguments(
-        boxes, size, grid, rule, coverage
-    )
+    rule = cast(Rule, one_of("rule", rule, RULES))
+    table, (width, height), (rows, columns) = _check_grid_arguments(boxes, size, grid, coverage)
     limits = np.array([width, height, width, height], np.float64)
     clipped = np.clip(table, 0.0, limits)
     visible = clipped[(clipped[:, 2] > clipped[:, 0]) & (clipped[:, 3] > clipped[:, 1])]
@@ -404,10 +403,9 @@ def _shares_along(start: F64, end: F64, n: int, rule: str) -> F64:
 
 
 def _check_grid_arguments(
-    boxes: Any, size: tuple[float, float], grid: tuple[int, int], rule: str, coverage: float
+    boxes: Any, size: tuple[float, float], grid: tuple[int, int], coverage: float
 ) -> tuple[F64, tuple[float, float], tuple[int, int]]:
     """Return the arguments as numbers; raise for those that are not valid."""
-    one_of("rule", rule, RULES)
     if not 0 < real("coverage", coverage) <= 1:
         raise UsageError(f"coverage lies above 0 and up to 1, got {coverage!r}")
     sides, cells = several("size", size), several("grid", grid)

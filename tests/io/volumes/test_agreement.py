@@ -219,6 +219,29 @@ def test_distances_in_mm_are_refused_on_a_sheared_grid(tmp_path: Path) -> None:
         cal.evaluate_maps(samples, cal.Protocol.from_toml(IN_MM), ci=False)
 
 
+@pytest.mark.parametrize("tilt", [0.0, 0.5])
+def test_distances_in_mm_of_a_tilted_series_are_refused(tmp_path: Path, tilt: float) -> None:
+    """A gantry that is tilted moves every slice of a DICOM series along its columns."""
+    from dicom_cases import series
+
+    labels = np.zeros((6, 12, 12), np.uint8)
+    labels[1, 2:5, 2:5] = 1
+    places = {}
+    for k in range(6):
+        places[f"slice{k}"] = {"ImagePositionPatient": [-10.0, -20.0 + tilt * k, 30.0 + 2.5 * k]}
+    for part in ("labels", "maps"):
+        (tmp_path / part).mkdir()
+    series(tmp_path / "labels" / "case", labels, **places)
+    series(tmp_path / "maps" / "case", labels, **places)
+    samples = cal.read_maps(tmp_path / "labels", {"m": tmp_path / "maps"})
+    protocol = cal.Protocol.from_toml(IN_MM)
+    if tilt:
+        with pytest.raises(UsageError, match="tilted gantry"):
+            cal.evaluate_maps(samples, protocol, ci=False)
+    else:
+        assert cal.evaluate_maps(samples, protocol, ci=False)["sensitivity"].value == 1.0
+
+
 def test_a_straight_grid_has_distances_in_mm(tmp_path: Path) -> None:
     folder = sheared(tmp_path, tilt=0.0)
     samples = cal.read_maps(folder / "labels", {"m": folder / "maps"})

@@ -19,7 +19,7 @@ import numpy as np
 
 from calipers.arrays import F64, Flags
 from calipers.data.rules import Role
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.errors import InputError, UsageError, did_you_mean, spelled
 from calipers.io.reader import Problem
 from calipers.io.tables.table import FileTable, empty, flags, numbers, texts
 
@@ -204,7 +204,8 @@ def columns_for_role(
     One choice serves two files: references have no score, predictions no flags.
     """
     columns = {}
-    for name, column in choices.items():
+    for word, column in choices.items():
+        name = spelled(word, OBJECTS)
         is_ours = name not in OBJECTS or OBJECTS[name].role in (None, role)
         if is_ours or column in names:
             columns[name] = column
@@ -229,6 +230,7 @@ def find_columns(
     """
     chosen_columns = {}
     for name, column in (choices or {}).items():
+        name = spelled(name, declaration)
         if name not in declaration:
             raise UsageError(f"no column is called {name!r}; {did_you_mean(name, declaration)}")
         if column is not None:
@@ -372,8 +374,8 @@ def _checked_box_format(
 
 def existing_column(table: FileTable, what: str, name: str) -> str:
     """Return the name of a column that exists, or say which is near."""
-    if name in table.names:
-        return name
+    if (column := spelled(name, table.names)) in table.names:
+        return str(column)
     raise missing_column(table, f"the column {name!r} ({what})", did_you_mean(name, table.names))
 
 
