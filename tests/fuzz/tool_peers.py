@@ -111,7 +111,9 @@ def _studio_name(data: Any) -> str:
     if "image" not in data:
         raise ValueError(data)
     name = data["image"].rsplit("/", 1)[-1]
-    return name.removeprefix("0123abcd-") if "/upload/" in data["image"] else name
+    mark, dash, rest = name.partition("-")
+    is_marked = len(mark) == 8 and set(mark) <= set("0123456789abcdef") and bool(dash and rest)
+    return rest if is_marked and "/upload/" in data["image"] else name
 
 
 def _studio_region(region: Any) -> tuple[str, tuple[float, ...]]:

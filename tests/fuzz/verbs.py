@@ -128,6 +128,14 @@ def value_of(option: Any, rng: Random, files: Any) -> str:
     return str(choices[int(rng.integers(len(choices)))])
 
 
+def is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
 def verbs(folder: Path) -> Iterator[Target]:
     """The command line as one target: each input is a command."""
     from calipers.cli.main import cli
@@ -161,7 +169,11 @@ def verbs(folder: Path) -> Iterator[Target]:
         code, out, err = said
         assert code in EXPECTED, f"exit {code}: {err}"
         assert "Traceback" not in err, err
-        if "--json" in words and out:
-            json.loads(out)
+        command = cli.get_command(context, words[0])
+        if "--json" in words and out and command is not None:
+            # Behind an option that takes a value it is that value.
+            with contextlib.suppress(click.UsageError):
+                parsed, _, _ = command.make_parser(context).parse_args(words[1:])
+                assert not parsed.get("as_json") or is_json(out), out
 
     yield Target("verbs", damage, answer, judge)

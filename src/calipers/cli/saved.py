@@ -154,13 +154,15 @@ def verify(folder: str, jobs: int, as_json: bool, quiet: bool) -> int:
     calipers verify results
     """
     from calipers import __version__
-    from calipers.evaluation.saved import open_folder, versions
+    from calipers.evaluation.saved import changed_tables, open_folder
     from calipers.io.saved.folder import check_files
+    from calipers.results.provenance import ON_TRUST, versions
 
     narrator = Narrator(quiet=quiet or as_json)
     stored = open_folder(folder, jobs=jobs, progress=narrator.steps("matching", "resampling"))
     files = check_files(Path(folder), stored.run)  # also those that are not needed to open it
-    differences, (then, now) = stored.changed, versions(stored.run)
+    differences = [*stored.changed, *changed_tables(Path(folder), stored.evaluation)]
+    then, now = versions(stored.run)
     if as_json:
         document = {
             "schema": "calipers.verify/1",
@@ -171,16 +173,23 @@ def verify(folder: str, jobs: int, as_json: bool, quiet: bool) -> int:
             "values": stored.n_values,
             "saved_with": then,
             "verified_with": now,
+            "earlier_intervals": stored.n_earlier,
             "differences": [one.as_dict() for one in differences],
             "files": {"verified": files.verified, "unverified": files.unverified},
             "runs": files.runs,
+            "on_trust": list(ON_TRUST),
         }
         click.echo(json.dumps(document))
         return int(bool(differences))
     if then != now:
         narrator.say(f"note: saved with {then}; this is {now}")
-    n, n_equal = stored.n_values, stored.n_values - len(differences)
-    if differences:
+    n, n_equal = stored.n_values, stored.n_values - len(stored.changed)
+    if stored.n_earlier:
+        click.echo(
+            f"{stored.n_earlier:,} intervals follow earlier rules: they were not recomputed, and "
+            "stand as they were stored"
+        )
+    if stored.changed:
         click.echo(f"{n_equal:,} of {n:,} values recomputed and identical")
     else:
         click.echo(f"all {n:,} values recomputed and identical")
@@ -189,4 +198,7 @@ def verify(folder: str, jobs: int, as_json: bool, quiet: bool) -> int:
     if len(differences) > SHOWN:
         click.echo(f"  ... and {len(differences) - SHOWN} more, see --json")
     click.echo(_file_words(files))
+    click.echo("taken on trust, because nothing in the folder can show it:")
+    for fact in ON_TRUST:
+        click.echo(f"  {fact}")
     return int(bool(differences))

@@ -54,6 +54,8 @@ from calipers.io.saved.folder import (
     QUARANTINE,
     RUN,
     StoredFolder,
+    changed_columns,
+    changed_texts,
     read_folder,
     stored_facts,
 )
@@ -71,23 +73,29 @@ from calipers.results.document import Document
 from calipers.results.estimate import Estimate
 from calipers.results.files import (
     check_folder,
-    environment,
     staged_folder,
     write_atomically,
 )
-from calipers.results.provenance import AUDIT, log_entry, read_log, run_record
+from calipers.results.provenance import (
+    AUDIT,
+    log_entry,
+    read_log,
+    run_record,
+    settings_of,
+    versions,
+)
 from calipers.results.schema import structure
 
 PARTS = ("beside", "groups", "each")  # of the statistics: what has numbers that no row has
-MADE_BY = ("unit", "n_units", "interval", "level", "replicates", "seed")  # of the statistics
-VERSIONS = ("calipers", "numpy")
+# Of the statistics: how the numbers were made.
+MADE_BY = ("unit", "n_units", "generalises_to", "interval", "level", "replicates", "seed")
 
 
 @dataclass(frozen=True)
 class ChangedValue:
     """One stored value that differs when it is computed again."""
 
-    place: str  # JSON pointer in evaluation.json
+    place: str  # JSON pointer in evaluation.json; or a table, with a line or row
     what: str  # the row in words: ours, AP50, class nodule
     stored: Any
     now: Any
@@ -249,8 +257,18 @@ def rows_of_now(folder: str | Path) -> list[dict[str, Any]]:
 
 
 def _stored_statistics(saved: StoredFolder) -> StoredStatistics:
-    statistics = saved.document.get("statistics")
-    return structure(statistics, StoredStatistics, saved.file, syntax="JSON", where="/statistics")
+    facts = saved.document.get("statistics")
+    stored = structure(facts, StoredStatistics, saved.file, syntax="JSON", where="/statistics")
+    if stored.interval_rules > INTERVAL_RULES:
+        raise InputError(
+            f"rules of intervals up to {INTERVAL_RULES}, those of this version",
+            rule="range",
+            file=saved.file,
+            location="/statistics/interval_rules",
+            value=stored.interval_rules,
+            hint="a later version of Calipers saved it: open it with that one",
+        )
+    return stored
 
 
 def _evaluated_again(
@@ -309,8 +327,10 @@ def _earlier(estimate: Estimate, stored: Mapping[str, Any]) -> Estimate:
     def real(value: float | None) -> float:
         return float("nan") if value is None else value
 
-    low_error, high_error = stored["mc_error"]
-    percentile_low, percentile_high = stored["percentile"]
+    (low_error, high_error), percentile = stored["mc_error"], stored["percentile"]
+    populated, then = estimate.populated, stored.get("populated")
+    if populated is not None and then is not None:
+        populated = replace(populated, low=real(then["low"]), high=real(then["high"]))
     return replace(
         estimate,
         low=real(stored["low"]),
@@ -319,9 +339,9 @@ def _earlier(estimate: Estimate, stored: Mapping[str, Any]) -> Estimate:
         reason=stored["reason"],
         bias=real(stored["bias"]),
         flags=tuple(stored["flags"]),
-        percentile=(real(percentile_low), real(percentile_high)),
+        percentile=(real(percentile[0]), real(percentile[1])),
         mc_error=(real(low_error), real(high_error)),
-        populated=None,
+        populated=None if then is None else populated,
     )
 
 
@@ -341,22 +361,6 @@ def compared_values(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterat
         then, again = stored["statistics"].get(name), now["statistics"][name]
         if name in stored["statistics"] and _bits(then) != _bits(again):
             yield ChangedValue(f"/statistics/{name}", name, then, again)
-
-
-def versions(run: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the versions that the numbers depend on, as they were and as they are."""
-    from calipers import __version__
-
-    stored = run.get("environment")
-    # A record from elsewhere may have anything there, or nothing.
-    then = {**stored} if isinstance(stored, dict) else {}
-    then["calipers"] = run.get("calipers")
-    now = {**environment(), "calipers": __version__}
-    return _version_text(then), _version_text(now)
-
-
-def _version_text(versions_by_name: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {versions_by_name.get(name)}" for name in VERSIONS)
 
 
 def _entries(
@@ -638,9 +642,8 @@ def save(
         )
         write_table(stage / IMAGES, image_columns(cohort))
         save_maps(stage, cohort.maps)
-        write_atomically(stage / "images.csv", delimited(images_table(evaluation, matches)))
-        if any(plan.kind == "error-types" for plan in evaluation.protocol.metrics):
-            error_table(evaluation).write(stage / ERRORS)
+        for name, text in _texts(evaluation, matches):
+            write_atomically(stage / name, text)
         if evaluation.slices is not None:
             save_slices(stage / SLICES, evaluation.slices)
         if cohort.intake.quarantine:
@@ -658,11 +661,8 @@ def save(
             log=log,
             metric_ids=metric_ids,
             settings={
-                "seed": evaluation.protocol.seed,
-                "rng": "Philox4x64",
-                "ties": evaluation.protocol.ties,
+                **settings_of(document["protocol"]),
                 "kernels": "numpy" if native() is None else "native",
-                **_policies(evaluation.protocol),
                 **page_parts,
             },
             command=command,
@@ -675,19 +675,20 @@ def save(
     return folder
 
 
-def _policies(protocol: Protocol) -> dict[str, Any]:
-    """Return how objects are matched and intervals made, for the record of the run."""
-    matching = protocol.as_dict()["matching"]
-    unit = protocol.cluster
-    intervals = {
-        "method": protocol.interval,
-        "level": protocol.level,
-        "replicates": protocol.replicates,
-        "unit": unit if isinstance(unit, str) else list(unit),
-        "strata": protocol.strata,
-        "scheme": "replicate b uses Philox with the key (seed, b)",
-    }
-    return {"matching": matching, "intervals": intervals}
+def _texts(evaluation: Evaluation, matches: dict[str, Matches]) -> Iterator[tuple[str, str]]:
+    """Yield the tables of a folder that are text."""
+    yield "images.csv", delimited(images_table(evaluation, matches))
+    if any(plan.kind == "error-types" for plan in evaluation.protocol.metrics):
+        yield ERRORS, delimited(error_table(evaluation).columns)
+
+
+def changed_tables(folder: Path, evaluation: Evaluation) -> list[ChangedValue]:
+    """Return which tables differ: the fates of objects, and what is written for spreadsheets."""
+    matches = {model: evaluation.matches(model) for model in evaluation.cohort.models}
+    parts = changed_texts(folder, dict(_texts(evaluation, matches)))
+    if matches:  # maps have no objects
+        parts += changed_columns(folder / OBJECTS, objects_table(evaluation.cohort, matches))
+    return [ChangedValue(place, what, then, now) for place, what, then, now in parts]
 
 
 def objects_table(cohort: Cohort, matches: dict[str, Matches]) -> dict[str, Any]:

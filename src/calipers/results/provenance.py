@@ -27,8 +27,16 @@ from calipers.errors import InputError
 from calipers.results.files import LAST, canonical, environment, sha256_of
 
 AUDIT = "audit.jsonl"
+VERSIONS = ("calipers", "numpy")  # that may move the last bits of a number
 AUDIT_SCHEMA = "calipers.audit/1"
 MOST_LOG_BYTES = 64 << 20
+# What nothing in a folder can show to be wrong; everything else is computed again or compared.
+ON_TRUST = (
+    "names, formats, sizes, hashes and notes of the inputs, and which records were set aside",
+    "warnings as they are stored; whoever opens the folder gets them computed again",
+    "name and source of the protocol",
+    "command, times, source and environment of the run",
+)
 # What an entry of the log repeats from the record of its run.
 REPEATED = ("calipers", "result_hash", "started", "ended")
 # Asked once, for folders that were saved from a checkout. `git describe --dirty` says the same, but
@@ -80,6 +88,25 @@ def run_record(
     return {**record, "record_hash": sha256_of(record)}
 
 
+def settings_of(protocol: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how objects are matched and intervals made by a protocol, as a document has it."""
+    intervals = {
+        "method": protocol.get("interval"),
+        "level": protocol.get("level"),
+        "replicates": protocol.get("replicates"),
+        "unit": protocol.get("cluster"),
+        "strata": protocol.get("strata"),
+        "scheme": "replicate b uses Philox with the key (seed, b)",
+    }
+    return {
+        "seed": protocol.get("seed"),
+        "rng": "Philox4x64",
+        "ties": protocol.get("ties"),
+        "matching": protocol.get("matching"),
+        "intervals": intervals,
+    }
+
+
 def check_repeated(record: Mapping[str, Any], evaluation: Mapping[str, Any], file: str) -> None:
     """Raise if ``run.json`` says something else than ``evaluation.json`` where it repeats it.
 
@@ -94,6 +121,15 @@ def check_repeated(record: Mapping[str, Any], evaluation: Mapping[str, Any], fil
     }
     if "records" in record:
         repeated["records"] = _records(inputs)
+    # What follows from the others stands here for readers, who need no protocol for it.
+    if isinstance(record.get("settings"), dict):
+        settings = dict(record["settings"])
+        for name, value in settings_of(evaluation["protocol"]).items():
+            if name in settings:
+                settings[name] = value
+        repeated["settings"] = settings
+    repeated["metric_ids"] = list(dict.fromkeys(row["metric_id"] for row in evaluation["rows"]))
+    repeated |= {"log": AUDIT, "exit": 0}
     for key, value in repeated.items():
         # Records of earlier versions have fewer keys.
         if key in record and canonical(record[key]) != canonical(value):
@@ -130,6 +166,22 @@ def check_record(record: Mapping[str, Any], file: str) -> None:
                 "it was changed after the run: restore the folder from a backup, or evaluate again"
             ),
         )
+
+
+def versions(run: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the versions that the numbers depend on, as they were and as they are."""
+    from calipers import __version__
+
+    stored = run.get("environment")
+    # A record from elsewhere may have anything there, or nothing.
+    then = {**stored} if isinstance(stored, dict) else {}
+    then["calipers"] = run.get("calipers")
+    now = {**environment(), "calipers": __version__}
+    return _version_text(then), _version_text(now)
+
+
+def _version_text(versions_by_name: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {versions_by_name.get(name)}" for name in VERSIONS)
 
 
 @cache
@@ -302,7 +354,9 @@ def check_log(path: Path, record: Mapping[str, Any], run: bytes) -> CheckedLog:
     of_runs = [k for k, entry in enumerate(entries) if "written" not in entry]
     last = of_runs[-1] if of_runs else 0
     expected = log_entry(lines[:last], record, run, entries[last].get("page"))
-    if lines[last] != expected:
+    # Logs of earlier versions begin anew in every record.
+    before = entries[last]["previous"]
+    if lines[last] != expected or record.get("previous", before) != before:
         raise _broken(path, last + 1, lines[last], f"the entry of the {LAST} beside it")
     for k in range(last + 1, len(lines)):
         entry = entries[k]

@@ -17,6 +17,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -131,6 +132,46 @@ class StoredFile(Struct):
     """A file of the folder, as the record of the run has it."""
 
     sha256: str
+    bytes: int | None = None
+
+
+OF_MATCHING = ("fate", "partner", "similarity")  # columns of objects that nothing is read from
+# (place, what, as stored, as it is now)
+ChangedPart = tuple[str, str, Any, Any]
+
+
+def changed_texts(folder: Path, texts: Mapping[str, str]) -> list[ChangedPart]:
+    """Return the first line that differs, of every file that is not the text it should be."""
+    parts: list[ChangedPart] = []
+    for name, text in texts.items():
+        stored = (folder / name).read_bytes() if (folder / name).is_file() else b""
+        if stored == text.encode():
+            continue
+        pairs = zip_longest(stored.split(b"\n"), text.encode().split(b"\n"), fillvalue=b"")
+        for number, (then, now) in enumerate(pairs, 1):
+            if then != now:
+                words = then.decode("utf-8", "replace"), now.decode("utf-8", "replace")
+                parts.append((f"{name}, line {number}", "a row", *words))
+                break
+    return parts
+
+
+def changed_columns(file: Path, columns: Mapping[str, Any]) -> list[ChangedPart]:
+    """Return the first object that was matched otherwise, of every column of a parquet file that
+    says how it was.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(file, columns=list(OF_MATCHING))
+    parts: list[ChangedPart] = []
+    for name in OF_MATCHING:
+        stored, now = table.column(name).to_pylist(), pa.array(columns[name]).to_pylist()
+        for row, (then, again) in enumerate(zip_longest(stored, now)):
+            if then != again:
+                parts.append((f"{file.name}, row {row}", name, then, again))
+                break
+    return parts
 
 
 @dataclass(frozen=True)
@@ -392,13 +433,23 @@ class CheckedFiles:
 def check_files(folder: Path, run: Mapping[str, Any]) -> CheckedFiles:
     """Raise if a file that the record of the run lists, or the log, has changed."""
     verified = [RUN]
-    for name in _files(folder, run):
+    files = _files(folder, run)
+    for name in files:
         # A name from a record may lead anywhere.
         if os.path.basename(name) != name:
             raise InputError(
                 "names of files in this folder", rule="range", file=str(folder / RUN), value=name
             )
         _open_verified(folder, run, name)
+        length, now = files[name].bytes, (folder / name).stat().st_size
+        if length not in (None, now):
+            raise InputError(
+                f"{now} bytes, which the file has",
+                rule="file-hash",
+                file=str(folder / RUN),
+                location=f"/files/{name}/bytes",
+                value=length,
+            )
         verified.append(name)
     runs = None
     if "log" in run:
