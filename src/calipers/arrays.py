@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from threading import get_ident
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -59,6 +59,96 @@ def joined(parts: Sequence[object], name: str, axis: int = 0) -> Any:
 def joined_columns(parts: Sequence[object], names: Iterable[str]) -> dict[str, Any]:
     """Return name -> the arrays of that name of all parts, as keywords of a constructor."""
     return {name: joined(parts, name) for name in names}
+
+
+class Gathered:
+    """Arrays one behind the other: each is copied when it comes, and can be forgotten then.
+
+    Memory costs nothing before it is written to, so there is hardly more than one copy of
+    everything at any time. Neighbouring slices of one array are not even copied: they are a larger
+    slice of it.
+
+    Parameters
+    ----------
+    room
+        How many entries will come, if that is known; more of them are fine.
+    dtype
+        Of the result; else that of the first array.
+    """
+
+    def __init__(self, axis: int = 0, *, room: int = 0, dtype: DTypeLike | None = None) -> None:
+        self.axis, self.room, self.dtype = axis, room, dtype
+        self.end = 0
+        self._slice: Array | None = None  # while all arrays are slices of one
+        self._array: Array | None = None
+
+    def add(self, part: Array, shift: int = 0) -> None:
+        """Append an array; ``shift`` is added to its entries from 0 on."""
+        if self.end and not part.shape[self.axis]:  # it has no address
+            return
+        first = self.end == 0 and self._array is None
+        start, self.end = self.end, self.end + part.shape[self.axis]
+        if not shift and (first or self._slice is not None) and self._extend(part):
+            return
+        before, self._slice = self._slice, None
+        if before is not None:
+            self._place(before, 0)
+        place = self._place(part, start)
+        if shift:
+            place[place >= 0] += shift
+
+    def result(self) -> Array:
+        """Return all of them; what was room and stayed empty is cut off."""
+        if self._slice is not None:
+            return self._slice
+        assert self._array is not None, "there is at least one array"
+        whole = self._array[(slice(None),) * self.axis + (slice(0, self.end),)]
+        is_contiguous = whole.flags.c_contiguous or whole.flags.f_contiguous
+        return whole if is_contiguous else np.ascontiguousarray(whole)
+
+    def _extend(self, part: Array) -> bool:
+        """Return whether an array is the first slice of another one, or follows the last."""
+        base, before = part.base, self._slice
+        if not isinstance(base, np.ndarray) or not part.ndim == base.ndim == 1:
+            return False
+        if part.dtype != base.dtype or self.dtype not in (None, part.dtype):
+            return False
+        if not part.flags.c_contiguous or not base.flags.c_contiguous:
+            return False
+        start = (_address(part) - _address(base)) // base.itemsize
+        if before is None:
+            if len(part) == len(base):  # no slice, but all there is
+                return False
+            self._slice = base[start : start + len(part)]
+            return True
+        if before.base is not base or _address(before) + before.nbytes != _address(part):
+            return False
+        self._slice = base[start - len(before) : start + len(part)]
+        return True
+
+    def _place(self, part: Array, start: int) -> Array:
+        """Copy an array to its place, and return that."""
+        end = start + part.shape[self.axis]
+        if self._array is None or end > self._array.shape[self.axis]:
+            shape = list(part.shape)
+            # A little more than twice as much, so that little is copied again and again.
+            shape[self.axis] = max(self.room, 2 * end if start else end)
+            # Kernels give tables of two dimensions entry by entry, and want them back like that.
+            order: Literal["C", "F"] = "F" if part.flags.f_contiguous else "C"
+            dtype = part.dtype if self.dtype is None else self.dtype
+            larger = np.empty(shape, dtype, order)
+            if self._array is not None:
+                rows = (slice(None),) * self.axis + (slice(0, start),)
+                larger[rows] = self._array[rows]
+            self._array = larger
+        place: Array = self._array[(slice(None),) * self.axis + (slice(start, end),)]
+        place[...] = part
+        return place
+
+
+def _address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def host_array(value: Any, dtype: DTypeLike | None = None) -> Array:

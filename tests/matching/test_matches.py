@@ -71,13 +71,14 @@ def test_joined_tables_keep_the_numbers_of_their_rows() -> None:
     parts = []
     for kind, views in zip(kinds, counted):
         parts.append(FateTable(np.zeros((8, len(kind)), np.int8), kind, views))
-    table = FateTable.concat(parts)
+    fates = np.concatenate([part.fates for part in parts], axis=1)
+    table = FateTable(fates, *FateTable.joint_numbering(parts))
     assert table.numbering is not None
     kind, views = table.numbering
     # 5, 2 and 7, then as many of the others as there are numbers left.
     assert views.tolist() == [5, 2, 7, *range(100, 127)]
     assert kind.tolist() == [0, 1, FULL_ROW, 2, 1, 3, 29, FULL_ROW]
-    assert FateTable.concat([*parts, FateTable(parts[0].fates)]).numbering is None
+    assert FateTable.joint_numbering([*parts, FateTable(parts[0].fates)]) == (None, None)
 
 
 def test_partners_point_at_a_reference_of_the_same_image() -> None:

@@ -27,7 +27,7 @@ from calipers.errors import InputError, UsageError
 from calipers.evaluation.protocol import Protocol
 from calipers.matching.assign import MatchRecipe
 from calipers.matching.deadly_images import PartialBlock, Salvage, deadly_image
-from calipers.matching.matches import Matches, View
+from calipers.matching.matches import JointMatches, Matches, View
 from calipers.metrics.base import Evidence, Metric, Recipe
 from calipers.results.estimate import Row
 from calipers.statistics.estimates import Certainty, estimates, rows_of
@@ -97,7 +97,7 @@ def collect_leniently(
     their number.
     """
     tasks = _tasks(cohort, jobs)
-    parts: dict[Any, list[Evidence]] = {key: [] for key in jobs}
+    joints = {key: _JointEvidence(cohort, model) for key, (model, _) in jobs.items()}
     lost: dict[Any, dict[int, SetAside]] = {key: {} for key in jobs}
     results = _matched(cohort, tasks, leniency, workers, executor, store)
     for n_done, evidence in enumerate(results, start=1):
@@ -106,7 +106,8 @@ def collect_leniently(
             for item in evidence.aside:
                 lost[key][cohort.images.ids.index(item.name, first, end)] = item
             evidence = evidence.evidence
-        parts[key].append(evidence)
+        joints[key].add(evidence)
+        del evidence
         if progress is not None:
             progress(n_done, len(tasks))
     aside: dict[int, SetAside] = {}
@@ -115,7 +116,7 @@ def collect_leniently(
     leniency.check(list(aside.values()), cohort.n_images, "images")
     evidence_by_key: dict[Any, Evidence] = {}
     for key in jobs:
-        evidence_by_key[key] = _join(parts.pop(key))
+        evidence_by_key[key] = joints.pop(key).result()
         if len(lost[key]) < len(aside):
             # Another job lost images that this one has.
             images = np.delete(np.arange(cohort.n_images), list(lost[key]))
@@ -262,6 +263,27 @@ def _work(task: Block) -> Evidence:
 
 def _join(parts: Sequence[Evidence]) -> Evidence:
     return parts[0] if len(parts) == 1 else type(parts[0]).concat(parts)
+
+
+class _JointEvidence:
+    """The evidence of blocks, joined in the end, or, where it is large, as it comes."""
+
+    def __init__(self, cohort: Cohort, model: str) -> None:
+        self._parts: list[Evidence] = []
+        self._matches = JointMatches(len(cohort.references), len(cohort.models[model]))
+        self._is_matches = False
+
+    def add(self, part: Evidence) -> None:
+        """Append the evidence of the next block."""
+        if isinstance(part, Matches):
+            self._is_matches = True
+            self._matches.add(part)
+        else:
+            self._parts.append(part)
+
+    def result(self) -> Evidence:
+        """Return the evidence of all blocks."""
+        return self._matches.result() if self._is_matches else _join(self._parts)
 
 
 Key = tuple[str, tuple[Any, ...]]  # model, key of the recipe

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from calipers.data.maps import Histograms, Maps
     from calipers.metrics.maps import MapMetric, Measure
 
+AT_ONCE = 1 << 18  # boxes that are looked at
 EXACT = 1e-6  # a bound of this width changes no digit that is shown
 COUNTED_FIRST = "many-to-one-counted-first"
 FAINT = 0.1  # a score below which a voxel is hardly called
@@ -285,6 +286,16 @@ def _split_sequences(
         )
 
 
+def _count_outside(cohort: Cohort, predictions: Predictions) -> int:
+    """Return how many boxes reach outside their image; a part of them at a time, for memory."""
+    number = 0
+    for start in range(0, len(predictions), AT_ONCE):
+        rows = slice(start, start + AT_ONCE)
+        sizes = cohort.images.size[predictions.image[rows]]
+        number += int(outside_image(predictions.boxes[rows], sizes).sum())
+    return number
+
+
 def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> Iterator[str]:
     """Yield warnings on the predictions of every model: empty images, repeats, ties."""
     ranks = any(metric.facts.ranks for metric in metrics)
@@ -292,7 +303,7 @@ def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> I
         silent = int((np.diff(predictions.offsets) == 0).sum())
         if silent > SHARE * cohort.n_images:
             yield f"{model}: {silent} of {cohort.n_images} images have no prediction."
-        outside = int(outside_image(predictions.boxes, cohort.images.size[predictions.image]).sum())
+        outside = _count_outside(cohort, predictions)
         if outside:
             yield (
                 f"{model}: {outside} of {len(predictions)} predictions reach outside their image; "

@@ -653,23 +653,22 @@ class FateTable:
         return cls(fates, np.full(fates.shape[1], FULL_ROW, np.uint8), np.zeros(0, np.uint64))
 
     @classmethod
-    def concat(cls, parts: Sequence[FateTable]) -> FateTable:
-        """Return the tables one behind the other, with the numbering of their rows if all have
-        one.
-        """
-        fates = np.concatenate([part.fates for part in parts], axis=1)
+    def joint_numbering(
+        cls, parts: Sequence[FateTable]
+    ) -> tuple[NDArray[np.uint8] | None, NDArray[np.uint64] | None]:
+        """Return the numbering of the rows of all tables, one behind the other, if all have one."""
         numbers: dict[int, int] = {}
         kinds = []
         for part in parts:
             if part.numbering is None:
-                return cls(fates)
+                return None, None
             kind, views = part.numbering
             number_of = np.full(FULL_ROW + 1, FULL_ROW, np.uint8)
             for k, pattern in enumerate(views.tolist()):
                 if pattern in numbers or len(numbers) < MOST_KINDS:
                     number_of[k] = numbers.setdefault(pattern, len(numbers))
             kinds.append(number_of[kind])
-        return cls(fates, np.concatenate(kinds), np.array(list(numbers), np.uint64))
+        return np.concatenate(kinds), np.array(list(numbers), np.uint64)
 
     def cells(
         self,

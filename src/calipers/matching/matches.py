@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calipers.arrays import F64, I8, I32, I64, BlockCache, Flags, joined, joined_columns
+from calipers.arrays import F64, I8, I32, I64, BlockCache, Flags, Gathered
 from calipers.kernels import assignment, curves, ragged
 from calipers.kernels.assignment import FateTable
 
@@ -303,43 +303,91 @@ class Matches(ObjectsByImage):
         """Return the matches of all images of several parts: blocks of a run, or shards of many."""
         if len(parts) == 1:
             return parts[0]
-        first = parts[0]
-        n_references = ragged.from_counts(np.array([len(part.reference_label) for part in parts]))
-        n_predictions = ragged.from_counts(np.array([len(part.score) for part in parts]))
-        # Rows of a part are counted on from the rows of the parts before it.
-        # In 32 bits from the start, as they end: of millions of objects these are large.
-        partner, reference, prediction = [], [], []
-        rows_before = zip(n_references.tolist(), n_predictions.tolist())
-        for part, (references_before, predictions_before) in zip(parts, rows_before):
-            shifted = part.partner.astype(np.int32)
-            shifted[shifted >= 0] += references_before
-            partner.append(shifted)
-            reference.append(
-                (part.pairs.reference + references_before).astype(np.int32, copy=False)
-            )
-            prediction.append(
-                (part.pairs.prediction + predictions_before).astype(np.int32, copy=False)
-            )
-        pairs = Pairs(
-            np.concatenate(reference),
-            np.concatenate(prediction),
-            np.concatenate([part.pairs.similarity for part in parts]),
-        )
-        names = ("reference_label", "prediction_label", "score", "rank", "similarity")
-        table = FateTable.concat([part._prediction_table for part in parts])
-        matches = cls(
-            views=first.views,
-            n_classes=first.n_classes,
-            reference_offsets=ragged.concat_offsets([part.reference_offsets for part in parts]),
-            prediction_offsets=ragged.concat_offsets([part.prediction_offsets for part in parts]),
-            **joined_columns(parts, names),
+        joint = JointMatches()
+        for part in parts:
+            joint.add(part)
+        return joint.result()
+
+
+class JointMatches:
+    """Matches of blocks, put one behind the other as they come: a block can be forgotten then.
+
+    ``references`` and ``predictions`` are how many will come, if that is known.
+    """
+
+    def __init__(self, references: int = 0, predictions: int = 0) -> None:
+        self._first: Matches | None = None  # the only one, as long as no other came
+        self._room = references, predictions
+        self._columns: dict[str, Gathered] = {}
+        self._pairs: dict[str, Gathered] = {}
+        self._offsets: dict[str, list[I64]] = {"reference_offsets": [], "prediction_offsets": []}
+        self._tables: list[FateTable] = []  # the numbers of rows, without their fates
+        self._n = [0, 0]  # references and predictions
+
+    def add(self, part: Matches) -> None:
+        """Append the matches of the next images."""
+        if self._first is None and not self._columns:
+            self._first = part
+            return
+        if self._first is not None:
+            first, self._first = self._first, None
+            self._begin(first)
+            self._append(first)
+        self._append(part)
+
+    def _begin(self, first: Matches) -> None:
+        references, predictions = self._room
+        # All parts are matched under the same views.
+        self._views, self._n_classes = first.views, first.n_classes
+        self._columns = {
+            "reference_label": Gathered(room=references),
+            "prediction_label": Gathered(room=predictions),
+            "score": Gathered(room=predictions),
+            "rank": Gathered(room=predictions),
+            "similarity": Gathered(room=predictions),
+            # Rows of references are counted on from those of the parts before; in 32 bits from the
+            # start, as they end: of millions of objects these are large.
+            "partner": Gathered(room=predictions, dtype=np.int32),
             # Fates are (views, objects): objects are the second axis.
-            reference_fate=joined(parts, "reference_fate", axis=1),
-            prediction_fate=table.fates,
-            partner=np.concatenate(partner),
-            pairs=pairs,
-            # All parts are matched under the same views, so all or none forgive.
-            forgiven=None if first.forgiven is None else joined(parts, "forgiven", axis=1),
+            "reference_fate": Gathered(1, room=references),
+            "prediction_fate": Gathered(1, room=predictions),
+        }
+        if first.forgiven is not None:
+            self._columns["forgiven"] = Gathered(1, room=predictions)
+        self._pairs = {
+            "reference": Gathered(dtype=np.int32),
+            "prediction": Gathered(dtype=np.int32),
+            "similarity": Gathered(),
+        }
+
+    def _append(self, part: Matches) -> None:
+        n_references, n_predictions = self._n
+        for name, column in self._columns.items():
+            column.add(getattr(part, name), n_references if name == "partner" else 0)
+        self._pairs["reference"].add(part.pairs.reference, n_references)
+        self._pairs["prediction"].add(part.pairs.prediction, n_predictions)
+        self._pairs["similarity"].add(part.pairs.similarity)
+        for name, offsets in self._offsets.items():
+            offsets.append(getattr(part, name))
+        numbering = part._prediction_table.numbering or (None, None)
+        self._tables.append(FateTable(np.zeros((0, 0), np.int8), *numbering))
+        self._n = [n_references + len(part.reference_label), n_predictions + len(part.score)]
+
+    def result(self) -> Matches:
+        """Return the matches of all images."""
+        if self._first is not None:
+            return self._first
+        arrays: dict[str, Any] = {}
+        for name in list(self._columns):
+            arrays[name] = self._columns.pop(name).result()
+        for name, offsets in self._offsets.items():
+            arrays[name] = ragged.concat_offsets(offsets)
+        pairs: dict[str, Any] = {}
+        for name in list(self._pairs):
+            pairs[name] = self._pairs.pop(name).result()
+        matches = Matches(
+            views=self._views, n_classes=self._n_classes, pairs=Pairs(**pairs), **arrays
         )
-        matches.remember(table)
+        numbering = FateTable.joint_numbering(self._tables)
+        matches.remember(FateTable(matches.prediction_fate, *numbering))
         return matches
