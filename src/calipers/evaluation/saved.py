@@ -71,11 +71,7 @@ from calipers.metrics.error_types import KINDS, ErrorTypes, Mistakes
 from calipers.metrics.rodeo import Rodeo, RodeoPaths
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate
-from calipers.results.files import (
-    check_folder,
-    staged_folder,
-    write_atomically,
-)
+from calipers.results.files import check_folder, staged_folder, write_atomically
 from calipers.results.provenance import (
     AUDIT,
     log_entry,
