@@ -126,8 +126,8 @@ def _outside_table(cells: Sequence[CoverageCell]) -> Iterator[str]:
 
 
 def _why(cell: CoverageCell) -> str:
-    known = COVERED_TOO_SELDOM.get((cell.design, cell.metric), "")
-    return known if known and cell.coverage < LOWEST else cell.why_outside
+    reason = COVERED_TOO_SELDOM.get((cell.design, cell.metric), "")
+    return reason if reason and cell.coverage < LOWEST else cell.why_outside
 
 
 def _width(cell: CoverageCell) -> str:
