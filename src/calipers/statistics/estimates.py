@@ -376,7 +376,20 @@ class ClassSample:
         if len(rows) < 2:
             return pooled
         reach = max(pooled.reach, self.facts.mean_bias_reach.get(self.name, 0.0))
-        return replace(pooled, hidden=self.hidden_variance(rows), reach=reach)
+        support = replace(pooled, hidden=self.hidden_variance(rows), reach=reach)
+        if pooled.event is None or not self._is_gain_with_rare_class(rows):
+            return support
+        # An error in a rare class costs more of the mean than one in a common class. The mean cost
+        # is that of one reference of all, its square that of one of the C^2 / sum(1 / n).
+        n = np.maximum(self.n_references[rows], 1)
+        harmonic = len(rows) ** 2 / (1.0 / n).sum()
+        trials = float(np.sqrt(self.n_references[0] * harmonic))
+        return replace(support, n_trials=trials, event=self.facts.error_costs[self.name] / trials)
+
+    def _is_gain_with_rare_class(self, rows: NDArray[np.int64]) -> bool:
+        """Return whether the number is a sum of costs, and a class has references in few units."""
+        name, has_rare = self.name, bool((self.n_units[rows] < making.FEWEST_UNITS).any())
+        return has_rare and name in self.facts.error_costs and name not in self.facts.shortfalls
 
     def hidden_variance(self, rows: NDArray[np.int64] | None = None) -> float:
         """Return the variance of the mean over some classes that its replicates do not show.
@@ -386,8 +399,9 @@ class ClassSample:
         alike does not vary at all. So every class has at least the variance of a share of its
         references, at its value drawn towards the mean as if by `PRIOR_REFERENCES` more. AP varies
         by less than a share: of that a class has at least the part that the classes in at least 5
-        units have, and at most all of it. Gains of AP have none of this. How that was chosen:
-        `validation.choices` and `validation.choices_classes`.
+        units have, and at most all of it. Gains of AP have the variance of a share if a class is in
+        fewer, else none of this. How that was chosen: `validation.choices` and
+        `validation.choices_classes`.
         """
         rows = self.defined() if rows is None else rows
         if len(rows) < 2:
@@ -396,7 +410,7 @@ class ClassSample:
         variance = np.nan_to_num(spread.variances(self.sample[:, rows]))
         least = variance * n_units / np.maximum(n_units - 1, 1)
         is_less = self.name in self.facts.less_than_share
-        if self.facts.share_of_references:
+        if self.facts.share_of_references or self._is_gain_with_rare_class(rows):
             pooled = n + PRIOR_REFERENCES
             share = (n * self.value[rows] + PRIOR_REFERENCES * self.value[0]) / pooled
             of_share = share * (1 - share) / n
