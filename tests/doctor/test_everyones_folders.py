@@ -383,6 +383,22 @@ def corners_of(thing: Thing) -> dict[str, int]:
 
 
 @folder_of
+def a_column_with_all_numbers_of_a_box(folder: Path, cohort: Scene) -> tuple[str, ...]:
+    """As on Kaggle: a text in a table, a list in lines of JSON; no row for images without boxes."""
+    rows = ["image_id,width,height,bbox,source,label"]
+    for t in cohort.references:
+        box = f'"[{t.x}.0, {t.y}.0, {t.w}.0, {t.h}.0]"'
+        rows.append(f"{t.image},{WIDTH},{HEIGHT},{box},usask,{t.name}")
+    put(folder, {"train.csv": "\n".join(rows) + "\n"})
+    lines = []
+    for t in cohort.predictions:
+        row = {"image": t.image, "label": t.name, "bbox": [t.x, t.y, t.w, t.h], "score": t.score}
+        lines.append(json.dumps(row))
+    put(folder, {"detections.jsonl": "\n".join(lines) + "\n"})
+    return "train.csv", "detections.jsonl"
+
+
+@folder_of
 def corners_with_sides(folder: Path, cohort: Scene) -> tuple[str, ...]:
     head = "Image_ID,Class,XMin,YMin,XMax,YMax,Width,Height"
     files = {"gt.tsv": [head], "model.tsv": [head + ",Confidence"]}
