@@ -263,6 +263,7 @@ def an_archive_of_cvat(folder: Path, cohort: Scene) -> tuple[str, ...]:
         text += "</image>\n"
     with zipfile.ZipFile(folder / "job_7.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("annotations.xml", text + "</annotations>\n")
+        archive.writestr("images/val/first.png", b"pixels")
     put(folder, {"model.csv": table_of(cohort, ".png")})
     return "job_7.zip", "model.csv"
 
