@@ -144,7 +144,10 @@ MARKS: Mapping[str, tuple[bytes, ...]] = {
     "torchvision": (b'"boxes"',),
     "detectron2": (b'"instances"',),
     "grand-challenge": (b"Multiple 2D bounding boxes", b'"outputs"'),
-    "json-rows": (b'"x', b'"X', b'"cx"'),
+    "json-rows": (
+        *(b'"x', b'"X', b'"cx"', b'"CX"', b'"Cx"'),
+        *(b'"image"', b'"filename"', b'"image_name"', b'"image_path"'),
+    ),
 }
 
 # Formats of images and volumes, in the order in which they are asked.

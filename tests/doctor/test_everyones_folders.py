@@ -263,6 +263,7 @@ def an_archive_of_cvat(folder: Path, cohort: Scene) -> tuple[str, ...]:
         text += "</image>\n"
     with zipfile.ZipFile(folder / "job_7.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("annotations.xml", text + "</annotations>\n")
+        archive.writestr("images/val/first.png", b"pixels")
     put(folder, {"model.csv": table_of(cohort, ".png")})
     return "job_7.zip", "model.csv"
 
@@ -380,6 +381,22 @@ def rows_of_pandas_as_json(folder: Path, cohort: Scene) -> tuple[str, ...]:
 
 def corners_of(thing: Thing) -> dict[str, int]:
     return dict(zip(("xmin", "ymin", "xmax", "ymax"), thing.corners))
+
+
+@folder_of
+def a_column_with_all_numbers_of_a_box(folder: Path, cohort: Scene) -> tuple[str, ...]:
+    """As on Kaggle: a text in a table, a list in lines of JSON; no row for images without boxes."""
+    rows = ["image_id,width,height,bbox,source,label"]
+    for t in cohort.references:
+        box = f'"[{t.x}.0, {t.y}.0, {t.w}.0, {t.h}.0]"'
+        rows.append(f"{t.image},{WIDTH},{HEIGHT},{box},usask,{t.name}")
+    put(folder, {"train.csv": "\n".join(rows) + "\n"})
+    lines = []
+    for t in cohort.predictions:
+        row = {"image": t.image, "label": t.name, "bbox": [t.x, t.y, t.w, t.h], "score": t.score}
+        lines.append(json.dumps(row))
+    put(folder, {"detections.jsonl": "\n".join(lines) + "\n"})
+    return "train.csv", "detections.jsonl"
 
 
 @folder_of

@@ -198,3 +198,41 @@ def test_classes_that_the_references_lack_are_no_scores(
     run(["doctor", "labels", "predictions", "--json"])
     result = json.loads(capsys.readouterr().out)
     assert "whole-scores" not in {finding["code"] for finding in result["findings"]}
+
+
+def test_another_name_of_a_listed_image_is_no_further_image(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Most names are right, and a few have an extension: they are no images without objects."""
+    refs, predictions = ["image,class,x,y,w,h"], ["image,class,x,y,w,h,score"]
+    for k in range(12):
+        refs.append(f"scan{k},polyp,10,10,{20 + k},30")
+        name = f"scan{k}.png" if k > 9 else f"scan{k}"
+        predictions.append(f"{name},polyp,10,10,{20 + k},30,0.{99 - 5 * k}")
+    (folder / "refs.csv").write_text("\n".join(refs) + "\n")
+    (folder / "model.csv").write_text("\n".join(predictions) + "\n")
+    run(["doctor", "refs.csv", "model.csv", "--json"])
+    result = json.loads(capsys.readouterr().out)
+    assert "images-in-predictions" not in {finding["code"] for finding in result["findings"]}
+    assert not any("--all-images" in command for command in result["commands"])
+
+
+def test_images_of_another_split_are_left_out(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The model was run on all images, and the table lists those of one split: what it finds on the
+    others is as sure, so they are no images without objects.
+    """
+    draw = np.random.default_rng(8)
+    refs, predictions = ["image,class,x,y,w,h"], ["image,class,x,y,w,h,score"]
+    for k in range(40):
+        x, y = draw.integers(0, 90, 2)
+        if k < 25:
+            refs.append(f"scan-{k},polyp,{x},{y},30,30")
+        predictions.append(f"scan-{k},polyp,{x + 2},{y},30,30,{draw.uniform(0.6, 1):.4f}")
+        predictions.append(f"scan-{k},polyp,200,{y},30,30,{draw.uniform(0, 0.5):.4f}")
+    (folder / "refs.csv").write_text("\n".join(refs) + "\n")
+    (folder / "model.csv").write_text("\n".join(predictions) + "\n")
+    run(["doctor", "refs.csv", "model.csv", "--json"])
+    result = json.loads(capsys.readouterr().out)
+    assert result["commands"] == ["calipers evaluate refs.csv model.csv --lenient"]

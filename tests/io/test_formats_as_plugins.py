@@ -324,6 +324,7 @@ MARKED_FILES = {
     "torchvision": b'{"a": {"boxes": [], "labels": [], "scores": []}}',
     "detectron2": b'[{"image_id": 1, "instances": []}]',
     "grand-challenge": b'[{"inputs": [], "outputs": []}]',
+    "json-rows": b'[{"image": "a", "XMin": 1, "YMin": 2, "XMax": 3, "YMax": 4}]',
 }
 
 

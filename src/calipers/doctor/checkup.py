@@ -38,6 +38,7 @@ from calipers.doctor.map_scores import rank_agreement
 from calipers.doctor.name_symptoms import IMAGE_NAMES
 from calipers.doctor.reference_checks import COHORT_CHECKS
 from calipers.doctor.remedies import Inputs, Plan, commands_of, lenient_commands
+from calipers.doctor.spelling import alike_images
 from calipers.doctor.symptoms import (
     EXPLAINS,
     MODEL_CHECKS,
@@ -222,6 +223,13 @@ def _check_all_images(checkup: Checkup, inputs: Inputs) -> Checkup | None:
     n_further = cohort.n_images - checkup.cohort.n_images
     if n_further <= 0 or _n_unlisted(whole) > n_unknown:
         return None
+    further = cohort.images.ids[checkup.cohort.n_images :]
+    # Another name of a listed image is no further image.
+    has_own_names = inputs.groups is None and not any(
+        symptom.code == IMAGE_NAMES for symptom in checkup.findings
+    )
+    if has_own_names and alike_images(further, checkup.cohort):
+        return None
     is_open &= inputs.groups is None and not opened.file.omits_empty
     if is_open and not _are_without_objects(cohort, checkup.cohort.n_images):
         return None
@@ -240,8 +248,7 @@ def _check_all_images(checkup: Checkup, inputs: Inputs) -> Checkup | None:
         message += ", mostly with lower scores than those on objects"
         hint += "; if they are not to be evaluated, --lenient leaves their predictions out"
     counts = (n_further, cohort.n_images)
-    names = cohort.images.ids[checkup.cohort.n_images :]
-    symptom = Symptom(code, "error", about, message, *counts, hint, few(names[:MOST_EXAMPLES]))
+    symptom = Symptom(code, "error", about, message, *counts, hint, few(further[:MOST_EXAMPLES]))
     return replace(whole, findings=tuple(unexplained([symptom, *whole.findings])), refused=True)
 
 

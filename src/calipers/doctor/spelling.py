@@ -108,6 +108,15 @@ def most_images(names: Sequence[str], cohort: Cohort) -> ImageMatch | None:
     return None
 
 
+def alike_images(names: Sequence[str], cohort: Cohort) -> bool:
+    """Return whether some name is that of an image by one of the rules."""
+    for known_names in _known_names(cohort):
+        for _, _, rule in IMAGE_RULES:
+            if {rule(name) for name in known_names} & {rule(name) for name in names}:
+                return True
+    return False
+
+
 def in_other_folders(match: ImageMatch, cohort: Cohort) -> bool:
     """Return whether some names lie in another folder than those that they are said to mean, as
     train/1 and val/1 do, which are two images; val/1 and data/val/1 agree.

@@ -64,7 +64,7 @@ ANNOTATION_SUFFIXES = (
     ".parquet",
     ".pq",
 )
-ARCHIVES = (".zip", ".tar")
+ARCHIVES, ARRAYS = (".zip", ".tar"), (".npy", ".npz")
 # A pickle runs whatever program is stored in it: never opened.
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")
 MOST_ANNOTATION_BYTES = 1 << 28  # of one file in a folder
@@ -186,6 +186,7 @@ class InputFile:
     sha256: str
     notes: list[str] = field(default_factory=list)
     progress: Progress | None = field(default=None, compare=False, repr=False)
+    member: str = ""  # of the archive, if the data are those of a file in it
 
     def advance(self, n_done: int, total: int | None = None, *, step: str = "reading") -> None:
         """Say how much of the file is done, of its bytes or of a total, to whoever asked for it."""
@@ -424,10 +425,11 @@ def _open_archive(path: Path, progress: Progress | None) -> InputFile:
     from calipers.io.archives import find_member, list_archive  # which imports this module
 
     archive = open_source(path, progress)
-    names = [
-        name for name in list_archive(path).files if name.lower().endswith(ANNOTATION_SUFFIXES)
-    ]
-    member = find_member(path / names[0]) if len(names) == 1 else None
+    members = list_archive(path).files
+    names = [name for name in members if name.lower().endswith(ANNOTATION_SUFFIXES)]
+    # Arrays are volumes, and a file beside them says something about them.
+    has_arrays = any(name.lower().endswith(ARRAYS) for name in members)
+    member = find_member(path / names[0]) if len(names) == 1 and not has_arrays else None
     if member is None:
         return archive
     if member.size > MOST_ANNOTATION_BYTES:
@@ -439,9 +441,9 @@ def _open_archive(path: Path, progress: Progress | None) -> InputFile:
     for mark, encoding in BYTE_ORDER_MARKS:
         if raw.startswith(mark):
             text = _as_utf8(path, raw, encoding, archive.sha256)
-            return replace(archive, data=text.data, notes=[note, *text.notes])
+            return replace(archive, data=text.data, notes=[note, *text.notes], member=names[0])
     # The hash and the size are those of the archive, which is the file on disk.
-    return replace(archive, data=raw, notes=[note])
+    return replace(archive, data=raw, notes=[note], member=names[0])
 
 
 def _as_one_document(file: InputFile) -> InputFile:

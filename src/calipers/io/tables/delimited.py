@@ -28,7 +28,7 @@ from calipers.errors import InputError
 from calipers.io.reader import Problem, Sniffed
 from calipers.io.source import HEAD, InputFile
 from calipers.io.tables.columns import BOX_NAMES, OBJECTS, ORIGINS, SIDES
-from calipers.io.tables.objects import TableReader
+from calipers.io.tables.objects import BOX_LIST, TableReader
 from calipers.io.tables.table import BLOCK, FileTable, TextCells, unprotect
 
 DELIMITERS = (",", ";", "\t")
@@ -51,7 +51,7 @@ class DelimitedReader(TableReader):
         header = file.head.split("\n", 1)[0]
         names = header_names(header)
         has_sides = any({*origin, *list(SIDES.values())[:2]} <= names for origin in ORIGINS)
-        has_boxes = len(names & BOX_NAMES) >= 4 or has_sides
+        has_boxes = len(names & BOX_NAMES) >= 4 or has_sides or BOX_LIST in names
         known_names = {"id"}.union(*(column.aliases for column in OBJECTS.values()))
         has_suffix = Path(file.file).suffix.lower() in SUFFIXES
         is_table = has_boxes or names & known_names or has_suffix

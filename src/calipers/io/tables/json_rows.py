@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from calipers.errors import InputError
+from calipers.io.lists.listing import DerivedTable
 from calipers.io.reader import Problem, Sniffed
 from calipers.io.source import InputFile
 from calipers.io.tables.columns import BOX_NAMES, OBJECTS, ORIGINS, SIDES
-from calipers.io.tables.objects import TableReader
+from calipers.io.tables.objects import BOX_LIST, TableReader
 from calipers.io.tables.table import FileTable
 
 CELLS = (str, int, float, bool, type(None))
@@ -34,11 +35,13 @@ class JsonRowsReader(TableReader):
     def sniff(self, file: InputFile) -> Sniffed | None:
         """Recognise a list whose first object has the columns of a box."""
         row = _first_row(file.head)
-        if row is None or not all(isinstance(cell, CELLS) for cell in row.values()):
+        if row is None or not all(_is_cell(name, cell) for name, cell in row.items()):
             return None
         names = {name.lower() for name in row}
         has_sides = any({*origin, *list(SIDES.values())[:2]} <= names for origin in ORIGINS)
-        if len(names & BOX_NAMES) < 4 and not has_sides:
+        # Records of COCO have a list as well, and ids of images and categories.
+        has_list = BOX_LIST in names and not {"image_id", "category_id"} & names
+        if len(names & BOX_NAMES) < 4 and not has_sides and not has_list:
             return None
         role = "predictions" if names & set(OBJECTS["score"].aliases) else "references"
         return Sniffed(self.name, role, "it is a list of JSON objects with a box in every row")
@@ -78,12 +81,12 @@ class JsonRowsReader(TableReader):
         )
 
 
-class JsonTable(FileTable):
+class JsonTable(DerivedTable):
     """Rows of a list; places are JSON pointers."""
 
     def locate(self, line: int, column: str) -> str:
         """Return the pointer to a cell."""
-        return f"/{line}/{column}"
+        return f"/{line}/{self.made_from.get(column, column)}"
 
 
 def _first_row(head: str) -> Mapping[str, Any] | None:
@@ -103,14 +106,23 @@ def _problem(row: Any, k: int) -> Problem | None:
     if not isinstance(row, dict):
         return Problem("type", f"/{k}", "row", "an object of cells", row, "", text)
     for name, cell in row.items():
-        if not isinstance(cell, CELLS):
+        if not _is_cell(name, cell):
             expected = "a text, a number, true, false or null"
             return Problem("type", f"/{k}/{name}", name, expected, cell, "", text, f"/{k}")
     return None
+
+
+def _is_cell(name: str, value: Any) -> bool:
+    """Return whether a value may stand in a cell: a list only where it is a box."""
+    if isinstance(value, list) and name.lower() == BOX_LIST:
+        return all(isinstance(number, int | float) for number in value)
+    return isinstance(value, CELLS)
 
 
 def _text(cell: Any) -> str:
     """Return a cell as delimited text has it."""
     if cell is None:
         return ""
+    if isinstance(cell, list):
+        return ",".join(map(str, cell))
     return str(cell).lower() if isinstance(cell, bool) else str(cell)

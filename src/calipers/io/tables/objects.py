@@ -40,6 +40,7 @@ from calipers.io.reader import (
 )
 from calipers.io.source import InputFile
 from calipers.io.tables.columns import (
+    BOX_NAMES,
     IMAGE_LEVEL,
     IMAGES,
     OBJECTS,
@@ -60,6 +61,7 @@ UNLISTED = (
     "be evaluated; else --lenient leaves their predictions out"
 )
 MANY_NAMES, LONG_HINT = 1000, 300
+BOX_LIST = "bbox"  # a column with all numbers of a box
 SOLE_CLASS = "object"  # of references without a column of classes
 
 
@@ -77,14 +79,15 @@ class TableReader(Reader):
     def references(self, file: InputFile, options: Options) -> ReferenceFile:
         """Read the rows as references."""
         self._boxes_only(file, options)
-        return references_from(self.table(file), options)
+        return references_from(with_corners_of_box(self.table(file)), options)
 
     def predictions(
         self, file: InputFile, index: ReferenceIndex, options: Options
     ) -> Mapping[str, ObjectPart]:
         """Read the rows as predictions; images are looked up by the text of their ids."""
         self._boxes_only(file, options)
-        return predictions_from(self.table(file), replace(index, images=index.as_text), options)
+        table = with_corners_of_box(self.table(file))
+        return predictions_from(table, replace(index, images=index.as_text), options)
 
     def _boxes_only(self, file: InputFile, options: Options) -> None:
         """Raise if masks are required: tables hold boxes only."""
@@ -97,6 +100,26 @@ class TableReader(Reader):
                 value=f"a table ({self.name})",
                 hint=hint,
             )
+
+
+def with_corners_of_box(table: FileTable) -> FileTable:
+    """Return the table with the columns x, y, w and h of a column ``bbox``, whose cells are texts
+    such as ``[10, 20, 30, 40]``; others as they are.
+    """
+    names = {name.lower(): name for name in table.names}
+    if BOX_LIST not in names or len(BOX_NAMES & names.keys()) >= 4:
+        return table
+    # Imported here, because the module of lists builds on this one.
+    from calipers.io.lists.listing import derived, split_numbers
+
+    column = names[BOX_LIST]
+    cells = [cell.strip().strip("[]()") for cell in texts(table, column)]
+    # Numbers are separated by blanks where NumPy wrote them.
+    cells = [",".join(cell.replace(",", " ").split()) for cell in cells]
+    table = derived(table, {column: cells})
+    table = split_numbers(table, column, ("x", "y", "w", "h"), "four numbers: x, y, w, h")
+    table.notes.append(f"{column} is read as x, y, w, h, as in COCO")
+    return table
 
 
 def references_from(table: FileTable, options: Options) -> ReferenceFile:

@@ -67,7 +67,7 @@ class LabelVolumesReader(Reader):
         names: Sequence[str] = [file.file]
         if isinstance(file, InputFolder):
             names = list(file.files)
-        elif file.file.lower().endswith(ARCHIVES):
+        elif file.file.lower().endswith(ARCHIVES) and not file.member:
             names = list(list_archive(Path(file.file)).files)
         names = [name.lower() for name in names if not name.lower().endswith(TEXTS)]
         if not names:
