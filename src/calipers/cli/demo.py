@@ -430,7 +430,8 @@ def _write_ranking_page(name: str, options: dict[str, Any]) -> None:
     archive, (entry,) = open_brains(options["keep"])
     bench = with_brains(archive.benchmarks[0], archive.about, read_template())
     write_ranking_page(path, bench, seed=options["seed"], archive=str(entry["sha256"]))
-    click.echo(one_line(f"Open {path}, rank the maps, and run: calipers study anomaly --ranking ranking.csv"))
+    words = "rank the maps, and run: calipers study anomaly --ranking ranking.csv"
+    click.echo(one_line(f"Open {path}, {words}"))
 
 
 def _list(*, as_json: bool) -> None:
