@@ -10,6 +10,8 @@ the other with `joined`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from numbers import Real
 from threading import get_ident
 from typing import Any, Literal, TypeVar
 
@@ -167,11 +169,24 @@ def host_array(value: Any, dtype: DTypeLike | None = None) -> Array:
     if parts and isinstance(parts[0], np.ma.MaskedArray) and any(map(np.ma.is_masked, parts)):
         raise ValueError("masked entries, which are not numbers")
     try:
-        return np.asarray(_on_host(value), dtype)
+        array = np.asarray(_on_host(value))
+        is_sound = dtype is None or not array.size or _holds_numbers(array)
+        if is_sound:
+            return array if dtype is None else np.asarray(array, dtype)
     except Exception as error:  # libraries raise TypeError, RuntimeError, errors of their own
         if "inhomogeneous" in str(error):  # that is how NumPy says it
             raise ValueError(UNEQUAL) from None
         raise ValueError(f"{type(error).__name__}: {error}") from None
+    raise ValueError("texts, dates, or yes and no, which are not numbers")
+
+
+def _holds_numbers(array: Array) -> bool:
+    """Return whether all entries are numbers: NumPy would also make some of texts and dates."""
+    if array.dtype.kind != "O":
+        return array.dtype.kind in "iufV"  # V: short floats of other libraries
+    return all(isinstance(entry, Real | Decimal | np.number) for entry in array.flat) and not any(
+        isinstance(entry, bool | np.bool_ | np.timedelta64) for entry in array.flat
+    )
 
 
 def _on_host(value: Any) -> Any:

@@ -309,3 +309,10 @@ def test_a_page_that_links_to_itself_is_no_reason_to_stop(calipers, saved, tmp_p
     page.unlink()
     page.symlink_to(page.name)
     assert calipers("report", tmp_path / "copy", "-o", tmp_path / "new.html").code == 0
+
+
+def test_the_path_of_the_page_cannot_turn_the_line_around(calipers, saved, tmp_path):
+    said = calipers("report", saved, "-o", tmp_path / "a\u202eb\x1b[0m.html")
+    assert said.code == 0
+    assert not {"\u202e", "\x1b"} & set(said.out)
+    assert said.out.startswith("Open ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -308,3 +309,43 @@ def test_what_is_under_a_mask_is_not_read() -> None:
             call()
     # A mask that hides nothing is no reason to refuse.
     assert len(build([{"boxes": np.ma.array(boxes), "labels": [0, 0]}]).references) == 2
+
+
+@pytest.mark.parametrize("kind", ["str", "S", "M8[s]", "m8[s]", "bool"])
+@pytest.mark.parametrize("column", ["boxes", "labels", "scores", "area", "points", "width"])
+def test_no_text_date_or_flag_becomes_a_number(kind: str, column: str) -> None:
+    """NumPy makes numbers of them: boxes as texts were read, and yes was a coordinate of 1."""
+    record = {"boxes": [[0, 0, 1, 1], [1, 1, 2, 2]], "labels": [0, 1], "image_id": "a"}
+    numbers = {"scores": [1, 1], "area": [1, 1], "points": [[0, 0], [1, 1]], "width": [4]}
+    values = np.array({**record, **numbers}[column]).astype(np.int64)
+    odd = values.astype("S1" if kind == "S" else kind)
+    role = {"scores": [1, 1]} if column == "scores" else {}
+    good, bad = ({**record, **role, column: array} for array in (values, odd))
+    if column == "width":
+        good, bad = ({**record, column: array[0]} for array in (values, odd))
+
+    def cohort(one: dict) -> cal.Cohort:
+        pair = ([record], [one]) if column == "scores" else ([one], None)
+        return cal.Cohort.from_arrays(*pair, classes=["x", "y"])
+
+    assert cohort(good).n_images == 1
+    with pytest.raises(InputError) as refused:
+        cohort(bad)
+    assert refused.value.rule in ("type", "image-size", "point-shape")
+    if column != "scores":
+        objects = np.array(odd.tolist(), object)
+        with pytest.raises(InputError):
+            cohort({**bad, column: objects if column != "width" else objects[0]})
+
+
+def test_numbers_of_other_kinds_stay_numbers() -> None:
+    boxes = np.array([[0, 1, 2, 4]])
+    for odd in (
+        boxes.astype(object),
+        boxes.astype("f2"),
+        boxes.astype(">f4"),
+        [[0, 1, 2, Decimal(4)]],
+    ):
+        record = {"boxes": odd, "labels": [0]}
+        cohort = cal.Cohort.from_arrays([record], classes=["x"])
+        assert cohort.references.boxes.tolist() == [[0.0, 1.0, 2.0, 4.0]]

@@ -13,6 +13,7 @@ import calipers as cal
 from calipers.data.look_alikes import look_alikes, note_on_names
 from calipers.errors import InputError
 from calipers.stability.objects import object_stability
+from calipers.stability.read import read_bags
 from calipers.synthetic.runways import runway_cohort
 from random_cohorts import random_cohort
 
@@ -142,3 +143,28 @@ def test_monitors_and_stability_name_units() -> None:
     cohort = replace(cohort, images=replace(cohort.images, groups=groups))
     objects = object_stability(cohort, ci=False)
     assert any("'a' and 'A' look alike" in text for text in objects.warnings)
+
+
+@pytest.mark.parametrize("other", ["a ", "\u00e4"])
+def test_two_spellings_of_a_bag_are_not_merged(tmp_path: Path, other: str) -> None:
+    """Instances of both were those of one bag, without a word."""
+    first = "a" if other == "a " else "a\u0308"
+    for bags in ((first,), (first, other)):
+        rows = []
+        for bag in bags:
+            rows += [f"{model},{bag},{k},0.25" for model in "mn" for k in range(2)]
+        path = tmp_path / "maps.csv"
+        path.write_text("\n".join(["model,image,instance,score", *rows]) + "\n", encoding="utf-8")
+        if len(bags) == 1:
+            assert len(read_bags(path)) == 1
+    with pytest.raises(InputError) as refused:
+        read_bags(path)
+    assert refused.value.rule == "dup-name"
+    assert "look alike" in refused.value.hint
+
+
+def test_raters_that_are_merged_are_told() -> None:
+    rating = [(k * 7) % 3 > 0 for k in range(24)]
+    raters = ["Ann"] * 12 + ["Bob"] * 11 + ["Bob "]
+    result = cal.agreement({"rating": rating, "rater": raters, "item": [*range(12)] * 2})
+    assert any("1 of 3 names differ from another one by blanks" in w for w in result.warnings)

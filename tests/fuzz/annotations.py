@@ -66,6 +66,13 @@ EXPORT = json.dumps(
 )
 MASK = labelme_shape("polyp", [[1, 2], [4, 3]], "mask", mask=PAINTED_PNG)
 
+OUTLINES = (
+    labelme_shape("polyp", [[1.5, 2], [21.5, 2], [21.5, 12]]),
+    labelme_shape("vessel", [[50, 40], [60, 44], [52, 60]], group_id=1),
+    labelme_shape("vessel", [[70, 40], [80, 44], [72, 60]], group_id=1),
+)
+PAINTED = json.dumps([task("b.png", [BRUSH]), task("c.png", [OUTLINE])])
+
 Damage = Callable[[Random], bytes]
 
 
@@ -113,7 +120,9 @@ def _xml_count(content: bytes, path: str) -> int:
 def annotations(folder: Path) -> Iterator[Target]:
     """Readers of XML, JSON and text files of annotation tools."""
 
-    def read(name: str, place: str, *more: str, voc: bool = False) -> Callable[..., Any]:
+    def read(
+        name: str, place: str, *more: str, voc: bool = False, masks: str = "auto"
+    ) -> Callable[..., Any]:
         def run(content: bytes, folder: Path) -> Any:
             if place == "yolo" and not (folder / place).exists():
                 yolo_data(folder / place)
@@ -122,9 +131,25 @@ def annotations(folder: Path) -> Iterator[Target]:
             put(folder, {name: content})
             files = [folder / part for part in (place, *more)]
             sniff_some(files[-1], content)
-            return cal.read(*files, lenient=is_lenient(content), allow_loss=1.0)
+            lenient = is_lenient(content)
+            return cal.read(*files, lenient=lenient, allow_loss=1.0, masks=masks)
 
         return run
+
+    def judge_masks(peer: Callable[[bytes], list[Any]]) -> Callable[[bytes, Any], None]:
+        def judge(content: bytes, cohort: Any) -> None:
+            peers.sound(cohort)
+            if cohort.intake.quarantined:
+                return  # the rest is what the rules say
+            try:
+                wanted = peer(content)
+            except peers.Disagreement:
+                raise
+            except Exception:
+                return  # the peer refuses it
+            tool_peers.same_masks(cohort, wanted)
+
+        return judge
 
     def records(content: bytes, cohort: Any, role: int = 0) -> int:
         """Records that were read, broken ones too."""
@@ -176,6 +201,18 @@ def annotations(folder: Path) -> Iterator[Target]:
     yield Target("cvat", _of_markup(CVAT), read("c.xml", "c.xml"), judge_cvat)
     text = labelme(*LABELME, MASK)
     yield Target("labelme", of_json_text(text), read("lm/a.json", "lm"), judge_labelme)
+    yield Target(
+        "labelme masks",
+        of_json_text(labelme(*OUTLINES, MASK)),
+        read("lmm/a.json", "lmm", masks="required"),
+        judge_masks(tool_peers.labelme_masks),
+    )
+    yield Target(
+        "label-studio masks",
+        of_json_text(PAINTED),
+        read("m.json", "m.json", masks="required"),
+        judge_masks(tool_peers.label_studio_masks),
+    )
     run = read("e.json", "e.json", "e.json")
     yield Target("label-studio", of_json_text(EXPORT), run, judge_studio)
     yield Target(

@@ -113,8 +113,32 @@ def dumps(folder: Path) -> Iterator[Target]:
 
         return run
 
-    def judge(content: bytes, cohort: Any) -> None:
+    def judge_scores(content: bytes, cohort: Any) -> None:
         sound(cohort)
+        try:
+            wanted = tool_peers.scores_of_labels(content)
+        except peers.Disagreement:
+            raise
+        except Exception:
+            return  # the peer refuses it
+        (table,) = cohort.models.values()
+        own = {cohort.classes[k]: s for k, s in zip(table.label.tolist(), table.score.tolist())}
+        assert own == {name: wanted[name] for name in ("1", "2")}, f"{own}, not {wanted}"
+
+    def judge_names(content: bytes, cohort: Any) -> None:
+        sound(cohort)
+        try:
+            names = tool_peers.names_of_values(content)
+        except peers.Disagreement:
+            raise
+        except Exception:
+            return  # the peer refuses it
+        if {1, 2} <= names.keys():
+            own = [cohort.classes[label] for label in cohort.references.label.tolist()]
+            # One object each, the larger one of the value 1.
+            places = cohort.references.boxes[:, 0].tolist()
+            by_place = [name for _, name in sorted(zip(places, own))]
+            assert by_place == [names[1], names[2]], f"{by_place}, not {names}"
 
     table = {"r.csv": REFERENCES}
     run = read("a.json", table, "r.csv", "a.json")
@@ -134,9 +158,9 @@ def dumps(folder: Path) -> Iterator[Target]:
     boxes = agrees(tool_peers.nndetection_boxes, model=True)
     yield Target("nndetection boxes", of_json_text(BOXES), run, boxes)
     run = read("s.csv", {}, "refs", "refs/c.npy", scores="s.csv")
-    yield Target("scores of labels", of_words(SCORES), run, judge)
+    yield Target("scores of labels", of_words(SCORES), run, judge_scores)
     run = read("refs/dataset.json", {}, "refs")
-    yield Target("dataset.json", of_json_text(NAMES), run, judge)
+    yield Target("dataset.json", of_json_text(NAMES), run, judge_names)
     run = read("data_C1/bbox_C1/a_mask.txt", {}, "data_C1", format="polypgen")
     yield Target("polypgen", of_words(POLYPGEN), run, agrees(tool_peers.polypgen))
     database = lidc(folder / "lidc.sqlite")

@@ -17,9 +17,9 @@ from annotation_cases import LABELME, RECTANGLE, labelme, labelme_shape, picture
 from calipers.errors import InputError
 from calipers.io.write_volume import write_volume
 from fuzz import tool_peers
-from fuzz.annotations import EXPORT, MASK
+from fuzz.annotations import EXPORT, MASK, OUTLINES, PAINTED
 from fuzz.dumps import BOXES, INSTANCES, POLYPGEN, labels, lidc
-from fuzz.peers import compare, rows_of
+from fuzz.peers import Disagreement, compare, rows_of
 
 
 def agree(cohort: Any, table: Any, wanted: Any, n: int) -> None:
@@ -31,6 +31,21 @@ def test_labelme(tmp_path: Path) -> None:
     text = labelme(*LABELME, MASK)
     cohort = cal.read(put(tmp_path, {"a.json": text}))
     agree(cohort, cohort.references, tool_peers.labelme(text.encode()), 4)
+
+
+def test_masks_of_annotation_tools(tmp_path: Path) -> None:
+    text = labelme(*OUTLINES, MASK)
+    cohort = cal.read(put(tmp_path / "lm", {"a.json": text}), masks="required")
+    wanted = tool_peers.labelme_masks(text.encode())
+    assert [int(pixels.sum()) for _, pixels in wanted] == [100, 192, 6]
+    tool_peers.same_masks(cohort, wanted)
+    put(tmp_path, {"e.json": PAINTED})
+    cohort = cal.read(tmp_path / "e.json", masks="required")
+    wanted = tool_peers.label_studio_masks(PAINTED.encode())
+    tool_peers.same_masks(cohort, wanted)
+    wanted[0][1][0, 0] ^= True
+    with pytest.raises(Disagreement):
+        tool_peers.same_masks(cohort, wanted)
 
 
 def test_label_studio(tmp_path: Path) -> None:

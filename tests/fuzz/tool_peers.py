@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 from scipy import ndimage
 
-from fuzz.peers import Disagreement, Row, lines_of, number, plain
+from fuzz.peers import Disagreement, Row, cells, lines_of, number, plain
 
 SUFFIXES = ("rectanglelabels", "polygonlabels", "ellipselabels", "brushlabels", "labels")
 
@@ -73,6 +73,120 @@ def labelme(content: bytes) -> list[Row]:
         low, high = np.min(boxes, axis=0), np.max(boxes, axis=0)
         rows.append(("a", label, (*low[:2].tolist(), *high[2:].tolist()), None))
     return rows
+
+
+# The class of an object, and its pixels.
+Painted = tuple[str, np.ndarray]
+
+
+def drawn(rings: list[list[float]], width: int, height: int) -> np.ndarray:
+    """Return the pixels of an outline, as pycocotools draws it."""
+    from pycocotools import mask
+
+    # It crashes at far corners, and repeats what is above 2^31.
+    if not rings or any(not abs(number) < 1e5 for ring in rings for number in ring):
+        raise ValueError(rings)
+    runs = mask.frPyObjects(rings, height, width)
+    return mask.decode(mask.merge(runs)).astype(bool)
+
+
+def same_masks(cohort: Any, wanted: list[Painted]) -> None:
+    """Raise unless both have the same pixels of every class, in any order."""
+    masks, labels = cohort.references.masks, cohort.references.label.tolist()
+    own = []
+    for k, label in enumerate(labels):
+        own.append((cohort.classes[label], np.asarray(masks[k : k + 1].dense(0), bool)))
+    pairs = [sorted((name, a.shape, a.tobytes()) for name, a in side) for side in (own, wanted)]
+    if pairs[0] != pairs[1]:
+        sums = [[(name, int(a.sum())) for name, a in side] for side in (own, wanted)]
+        raise Disagreement(f"other pixels: {sums[0]}, but the peer has {sums[1]}")
+
+
+def labelme_masks(content: bytes) -> list[Painted]:
+    """Every shape is an outline or a painted mask; those of one label and group are one."""
+    document = plain(content)
+    width, height = document["imageWidth"], document["imageHeight"]
+    if not isinstance(width, int) or not isinstance(height, int) or width * height > 1 << 20:
+        raise ValueError(width)
+    objects: dict[tuple[str, Any], list[tuple[str, Any]]] = {}
+    for k, shape in enumerate(document["shapes"]):
+        kind, group = shape.get("shape_type", "polygon"), shape.get("group_id")
+        points = [list(map(_real, point)) for point in shape["points"]]
+        if kind == "polygon":
+            part: Any = [number for point in points for number in point]
+        elif kind == "mask":
+            with Image.open(io.BytesIO(base64.b64decode(shape["mask"], validate=True))) as image:
+                pixels = np.asarray(image) > 0
+            part = np.zeros((height, width), bool)
+            x, y = (int(number) for number in points[0])
+            part[y : y + pixels.shape[0], x : x + pixels.shape[1]] = pixels
+        else:
+            raise ValueError(kind)
+        key = (shape["label"], ("alone", k) if group is None else json.dumps(group))
+        objects.setdefault(key, []).append((kind, part))
+    painted: list[Painted] = []
+    for (label, _), parts in objects.items():
+        kinds = {kind for kind, _ in parts}
+        if len(kinds) > 1:
+            raise ValueError(kinds)
+        if kinds == {"mask"}:
+            pixels = np.any([part for _, part in parts], axis=0)
+        else:
+            pixels = drawn([part for _, part in parts], width, height)
+        painted.append((label, pixels))
+    return painted
+
+
+def label_studio_masks(content: bytes) -> list[Painted]:
+    """Every region is a brush, a polygon or a turned rectangle."""
+    painted: list[Painted] = []
+    for task in plain(content):
+        for entry in task["annotations"]:
+            for region in [] if entry.get("was_cancelled") else entry["result"]:
+                label, _ = _studio_region(region)
+                painted.append((label, _studio_pixels(region)))
+    return painted
+
+
+def _studio_pixels(region: Any) -> np.ndarray:
+    value = region["value"]
+    width, height = _real(region["original_width"]), _real(region["original_height"])
+    if "rle" in value:
+        alpha = np.array(_unpacked(value["rle"])[3::4])
+        return alpha.reshape(int(height), int(width)) > 0
+    if width * height > 1 << 20:
+        raise ValueError(width)
+    ring: list[float] = []
+    if "points" in value:
+        for x, y in value["points"]:
+            ring += [_real(x) * width / 100.0, _real(y) * height / 100.0]
+        return drawn([ring], int(width), int(height))
+    raise ValueError(value)
+
+
+def scores_of_labels(content: bytes) -> dict[str, float]:
+    """Return the score of every value of the volume ``c``."""
+    scores: dict[str, float] = {}
+    for row in cells(content):
+        if row["image"].strip() == "c":
+            value = number(row["label"])
+            if str(int(value)) in scores or value != int(value):
+                raise Disagreement(f"two scores of {value}, or a part of one")
+            scores[str(int(value))] = number(row["score"])
+    return scores
+
+
+def names_of_values(content: bytes) -> dict[int, str]:
+    """Return the names of the values, for a file in which each has one."""
+    names: dict[int, str] = {}
+    for key, value in plain(content)["labels"].items():
+        entry = (int(key), value) if isinstance(value, str) else (value, key)
+        if isinstance(entry[0], bool) or not isinstance(entry[0], int):
+            raise ValueError(entry)
+        if entry[0] in names:
+            raise Disagreement(f"two names of {entry[0]}")
+        names[entry[0]] = entry[1]
+    return names
 
 
 def label_studio(content: bytes, scored: bool = False) -> list[Row]:

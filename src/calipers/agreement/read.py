@@ -544,8 +544,16 @@ def _look_alikes(table: FileTable, columns: RatingColumns) -> Iterator[str]:
     """Yield the notes on raters, items and units whose names look alike."""
     for column in dict.fromkeys((columns.rater, columns.item, columns.cluster)):
         names = _name_codes(table, column)
-        if column is not None and names is not None:
-            yield from note_on_names(column, names.names)
+        if column is None or names is None:
+            continue
+        yield from note_on_names(column, names.names)
+        cells = dict.fromkeys(texts(table, column))
+        n_merged = len(cells) - len(names)
+        if n_merged:
+            yield (
+                f"{column}: {n_merged} of {len(cells)} names differ from another one by blanks at "
+                "their ends only, and count as that one"
+            )
 
 
 def _item(table: FileTable, columns: RatingColumns) -> NameCodes:

@@ -137,7 +137,7 @@ def demo(
 
     print_evaluation(evaluation)
     click.echo(MAP_STORY if maps else STORY)
-    click.echo(f"Open {page}")
+    click.echo(one_line(f"Open {page}"))
 
 
 def _of_trainings(folder: Path, seed: int, narrator: Narrator, *, as_json: bool) -> None:
@@ -167,7 +167,7 @@ def _of_trainings(folder: Path, seed: int, narrator: Narrator, *, as_json: bool)
         return
     print_stability(result)
     click.echo(STABILITY_STORY)
-    click.echo(f"Open {page}")
+    click.echo(one_line(f"Open {page}"))
     narrator.warn(result.warnings)
 
 
@@ -424,7 +424,7 @@ def study(name: str | None, **options: Any) -> None:
         return
     _print(result)
     if page is not None:
-        click.echo(f"Open {page}")
+        click.echo(one_line(f"Open {page}"))
 
 
 def _write_ranking_page(name: str, options: dict[str, Any]) -> None:
@@ -443,7 +443,8 @@ def _write_ranking_page(name: str, options: dict[str, Any]) -> None:
     archive, (entry,) = open_brains(options["keep"])
     bench = with_brains(archive.benchmarks[0], archive.about, read_template())
     write_ranking_page(path, bench, seed=options["seed"], archive=str(entry["sha256"]))
-    click.echo(f"Open {path}, rank the maps, and run: calipers study anomaly --ranking ranking.csv")
+    words = "rank the maps, and run: calipers study anomaly --ranking ranking.csv"
+    click.echo(one_line(f"Open {path}, {words}"))
 
 
 def _list(*, as_json: bool) -> None:

@@ -55,7 +55,7 @@ from calipers.monitors.baselines import NEEDS_PICTURES, picture_features, sample
 from calipers.monitors.result import MonitorEvaluation
 from calipers.monitors.tables import tables_for_terminal
 from calipers.monitors.words import command_line_warning
-from calipers.show.terminal import Narrator, print_lines, print_tables
+from calipers.show.terminal import Narrator, one_line, print_lines, print_tables
 
 if TYPE_CHECKING:
     from calipers.data.cohort import Cohort
@@ -457,5 +457,5 @@ def _finish(
     print_lines(result.sentences())
     print_tables(tables_for_terminal(result))
     if page is not None:
-        click.echo(f"Open {page}")
+        click.echo(one_line(f"Open {page}"))
     narrator.warn([command_line_warning(warning) for warning in result.warnings])

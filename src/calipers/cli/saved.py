@@ -104,7 +104,7 @@ def report(folder: str, **options: Any) -> None:
         "redacted": options["redact"],
         "notes": notes,
     }
-    click.echo(json.dumps(document) if options["as_json"] else f"Open {target}")
+    click.echo(json.dumps(document) if options["as_json"] else one_line(f"Open {target}"))
 
 
 def _check_target(folder: str, target: Path, options: dict[str, Any]) -> None:

@@ -50,7 +50,7 @@ from calipers.cli.sources import source_of
 from calipers.errors import InputError, UsageError
 from calipers.sensitivity.figures import sweep_figures
 from calipers.sensitivity.sweep import Sweep
-from calipers.show.terminal import Narrator, print_lines, print_tables
+from calipers.show.terminal import Narrator, one_line, print_lines, print_tables
 
 if TYPE_CHECKING:
     from calipers.data.cohort import Cohort
@@ -178,7 +178,7 @@ def _finish(result: Multiverse, narrator: Narrator, options: dict[str, Any]) -> 
         return
     _print(result)
     if page is not None:
-        click.echo(f"Open {page}")
+        click.echo(one_line(f"Open {page}"))
 
 
 def _print(result: Multiverse) -> None:

@@ -52,7 +52,7 @@ from calipers.cli.options import (
 )
 from calipers.data.bags import Bags
 from calipers.errors import InputError, UsageError
-from calipers.show.terminal import Narrator, print_lines, print_tables
+from calipers.show.terminal import Narrator, one_line, print_lines, print_tables
 
 UNIT = click.FloatRange(0, 1)
 RULES = WordChoice(["any-overlap", "centre", "rounded", "coverage"])
@@ -424,7 +424,7 @@ def _finish(result: Any, objects: Any, narrator: Narrator, options: dict[str, An
         warnings = [*objects.warnings, *warnings]
     print_stability(result)
     if page is not None:
-        click.echo(f"Open {page}")
+        click.echo(one_line(f"Open {page}"))
     narrator.warn(warnings)
 
 

@@ -46,6 +46,7 @@ PER_OBJECT = {
     "predictions": ("labels", "scores"),
 }
 SHAPES = ("boxes", "masks", "points")
+FLAGS = ("ignore", "crowd")  # columns that may hold yes and no
 PER_IMAGE = ("image_id", "width", "height", "depth", "spacing")
 RESERVED = {
     *SHAPES,
@@ -416,9 +417,10 @@ def _column(value: Any, name: str, n: int, where: str) -> NDArray[Any]:
             value=column.shape,
         )
     # Complex numbers and spans of time are numbers to NumPy, but have no order or no unit here.
-    if n and column.dtype.kind not in "biuf":
+    kinds = "biuf" if name in FLAGS else "iuf"
+    if n and column.dtype.kind not in kinds:
         raise InputError("numbers", rule="type", location=where, field=name, value=value)
-    if name in ("ignore", "crowd") and not np.isin(column, (0, 1)).all():
+    if name in FLAGS and not np.isin(column, (0, 1)).all():
         raise InputError("0 or 1", rule=f"{name}-flag", location=where, field=name, value=value)
     return column.reshape(n)
 

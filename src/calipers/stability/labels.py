@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from calipers.arrays import F64, Column, Flags
+from calipers.data.look_alikes import hint_on_names
 from calipers.data.objects import to_corners
 from calipers.errors import InputError
 from calipers.io.archives import is_archive
@@ -198,7 +199,14 @@ def _same_bags(file: str, bags: Sequence[str], names: Sequence[str], what: str) 
 def _rows_of_bags(table: FileTable, bags: Sequence[str]) -> list[list[int]]:
     """Return the rows of every bag."""
     column = BAG.require(table)
-    names = [unicodedata.normalize("NFC", name.strip()) for name in texts(table, column)]
+    spellings: dict[str, str] = {}
+    names = []
+    for row, cell in enumerate(texts(table, column)):
+        name = unicodedata.normalize("NFC", cell.strip())
+        if spellings.setdefault(name, cell) != cell:
+            hint = hint_on_names(spellings[name], cell)
+            raise table.error(row, column, "dup-name", "one spelling of every name", cell, hint)
+        names.append(name)
     _same_bags(table.file, bags, list(dict.fromkeys(names)), "label")
     index = {bag: i for i, bag in enumerate(bags)}
     rows: list[list[int]] = [[] for _ in bags]

@@ -26,6 +26,7 @@ import numpy as np
 
 from calipers.arrays import F64, I64, Column, Flags
 from calipers.data.bags import Bag
+from calipers.data.look_alikes import hint_on_names
 from calipers.errors import (
     InputError,
     UsageError,
@@ -464,9 +465,15 @@ def _model_title(prefix: str, names: Sequence[str], k: int) -> str:
 
 def _names(table: FileTable, column: str) -> tuple[I64, list[str]]:
     """Return the (n,) code of the name in every row, and the names; an empty name is an error."""
-    # Names are cleaned once each, not once per row; two spellings may become one name.
+    # Names are cleaned once each, not once per row.
     raw, cells = codes(texts(table, column))
     clean, names = codes([unicodedata.normalize("NFC", cell.strip()) for cell in cells])
+    # Instances of two bags would silently be those of one.
+    if len(names) < len(cells):
+        k = next(k for k in range(len(cells)) if clean[k] in clean[:k])
+        first = int(np.flatnonzero(clean[:k] == clean[k])[0])
+        row, hint = int(np.flatnonzero(raw == k)[0]), hint_on_names(cells[first], cells[k])
+        raise table.error(row, column, "dup-name", "one spelling of every name", cells[k], hint)
     name_code = clean[raw]
     if "" in names:
         row = int(np.flatnonzero(name_code == names.index(""))[0])
