@@ -93,7 +93,15 @@ class WordChoice(click.Choice[str]):
 
 
 class Verb(click.Command):
-    """A command whose help lists many options in sections."""
+    """A command whose help lists many options in sections, and that shows that it works."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb; a terminal never stands still meanwhile."""
+        from calipers.show.terminal import Heartbeat
+
+        quiet = bool(ctx.params.get("quiet") or ctx.params.get("as_json"))
+        with Heartbeat(str(ctx.info_name), quiet=quiet):
+            return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, those that several verbs share in sections of their own."""

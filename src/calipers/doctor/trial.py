@@ -80,11 +80,12 @@ class RawPredictions:
         Trials of millions of boxes would cost minutes and copies of all of them, although only
         those on every k-th image decide.
         """
-        n, image = len(predictions), predictions.image
-        rows = np.flatnonzero(image % _step_of(n) == 0)
+        n = len(predictions)
+        images = np.arange(0, predictions.n_images, _step_of(n))
+        rows, offsets = ragged.take_rows(predictions.offsets, images)
         label = predictions.label[rows].astype(np.int64)
         boxes, score = predictions.boxes[rows], predictions.score[rows]
-        return cls(image[rows], label, boxes, "xyxy", score, n_before=n)
+        return cls(images[ragged.owners(offsets)], label, boxes, "xyxy", score, n_before=n)
 
     def written_as(self, box_format: str) -> RawPredictions:
         """Return corners as if they had been written in a format and read as corners."""

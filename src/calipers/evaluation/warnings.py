@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from calipers.data.maps import Histograms, Maps
     from calipers.metrics.maps import MapMetric, Measure
 
-AT_ONCE = 1 << 18  # boxes that are looked at
+AT_ONCE = 1 << 14  # images whose boxes are looked at
 EXACT = 1e-6  # a bound of this width changes no digit that is shown
 COUNTED_FIRST = "many-to-one-counted-first"
 FAINT = 0.1  # a score below which a voxel is hardly called
@@ -287,12 +287,15 @@ def _split_sequences(
 
 
 def _count_outside(cohort: Cohort, predictions: Predictions) -> int:
-    """Return how many boxes reach outside their image; a part of them at a time, for memory."""
-    number = 0
-    for start in range(0, len(predictions), AT_ONCE):
-        rows = slice(start, start + AT_ONCE)
-        sizes = cohort.images.size[predictions.image[rows]]
-        number += int(outside_image(predictions.boxes[rows], sizes).sum())
+    """Return how many boxes reach outside their image; those of some images at a time, for
+    memory.
+    """
+    number, offsets = 0, predictions.offsets
+    for first in range(0, cohort.n_images, AT_ONCE):
+        end = min(first + AT_ONCE, cohort.n_images)
+        sizes = np.repeat(cohort.images.size[first:end], np.diff(offsets[first : end + 1]), axis=0)
+        boxes = predictions.boxes[offsets[first] : offsets[end]]
+        number += int(outside_image(boxes, sizes).sum())
     return number
 
 
@@ -312,7 +315,8 @@ def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> I
         yield from _repeated(model, predictions)
         if not ranks or not len(predictions):
             continue
-        distinct = 1 + int(np.count_nonzero(np.diff(np.sort(predictions.score))))
+        by_score = np.sort(predictions.score)
+        distinct = 1 + int(np.count_nonzero(by_score[1:] != by_score[:-1]))
         if not predictions.scored:
             yield f"{model}: no scores; all count as 1, so rankings depend only on the tie rule."
         elif distinct == 1 and len(predictions) > 1:

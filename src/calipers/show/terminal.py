@@ -12,8 +12,10 @@ import os
 import shutil
 import sys
 import textwrap
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -308,6 +310,8 @@ def _shown(cell: CellText, kind: Kind) -> str:
 
 PATIENCE = 1.0  # seconds before progress is worth showing
 SHOWN = 12
+STALE = 1.0  # seconds after which a line that nobody draws again goes on by itself
+BEAT = 0.25  # seconds between two looks at it
 WIDTH = 76  # columns of a line of progress
 BAR = 20  # of them, for the bar
 
@@ -322,8 +326,7 @@ class Narrator:
         self.quiet = quiet
         self.began = time.monotonic()
         self.visible = False
-        live = sys.stderr.isatty() and "CI" not in os.environ and os.environ.get("TERM") != "dumb"
-        self.live = live and not quiet
+        self.live = is_live() and not quiet
 
     def say(self, text: str, *, is_prose: bool = False) -> None:
         """Print one line; a terminal breaks prose between words, but no command or path."""
@@ -396,20 +399,102 @@ class Narrator:
         if not self.live or (time.monotonic() - self.began < PATIENCE and not self.visible):
             return
         self.visible = step < total
-        width = min(WIDTH, shutil.get_terminal_size().columns - 1)  # a line that wraps would stay
-        _draw(progress_line(name, step, total, elapsed, width) if self.visible else "", width)
+        width = line_width()
+        line = progress_line(name, step, total, elapsed, width) if self.visible else ""
+        _draw(line, width, lambda later: progress_line(name, step, total, elapsed + later, width))
 
 
-def _draw(line: str, width: int) -> None:
-    """Write a line over that of before; "" clears it, and the next text begins there."""
-    click.echo("\r" + line.ljust(width) + ("" if line else "\r"), err=True, nl=False)
-    Narrator.line_width = width if line else 0
+def is_live() -> bool:
+    """Return whether stderr is a terminal on which lines may be drawn again and again."""
+    return sys.stderr.isatty() and "CI" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def line_width() -> int:
+    """Return how many columns a line of progress has: one that wraps would stay."""
+    return min(WIDTH, shutil.get_terminal_size().columns - 1)
+
+
+def _draw(line: str, width: int, later: Callable[[float], str] | None = None) -> None:
+    """Write a line over that of before; "" clears it, and the next text begins there.
+
+    ``later`` gives the line as it is so many seconds from now, if nobody draws another one.
+    """
+    with Heartbeat.lock:
+        click.echo("\r" + line.ljust(width) + ("" if line else "\r"), err=True, nl=False)
+        Narrator.line_width = width if line else 0
+        Heartbeat.later = later or (lambda seconds: f"{line} ({duration_text(seconds)})")
+        Heartbeat.touched = time.monotonic()
 
 
 def clear_progress() -> None:
     """Clear the line of progress if there is one: work may stop before its end."""
     if Narrator.line_width:
         _draw("", Narrator.line_width)
+
+
+class Heartbeat:
+    """Keeps the terminal moving while a verb runs, whatever the verb does.
+
+    A thread draws the line of progress again if nobody else did so for a second: the time that is
+    left follows the clock. Work that nobody counts, such as sorting, shows the name of the verb and
+    the time so far. Whatever is printed meanwhile takes that line away first (`printing`).
+    """
+
+    lock: ClassVar[threading.RLock] = threading.RLock()  # of the terminal
+    touched: ClassVar[float] = 0.0  # when anything was last written there
+    later: ClassVar[Callable[[float], str] | None] = None
+    width: ClassVar[int] = 0  # columns of the line of a heart that beats alone
+
+    def __init__(self, name: str, *, quiet: bool) -> None:
+        self.name, self.began = name, time.monotonic()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        if is_live() and not quiet:
+            # A daemon: a verb that fails must not wait for it.
+            self._thread = threading.Thread(target=self._beat, daemon=True)
+
+    def __enter__(self) -> None:
+        Heartbeat.touched = self.began
+        if self._thread is not None:
+            self._thread.start()
+
+    def __exit__(self, *error: object) -> None:
+        if self._thread is not None:
+            self._over.set()
+            self._thread.join()
+            with printing():
+                pass
+
+    def _beat(self) -> None:
+        while not self._over.wait(BEAT):
+            with Heartbeat.lock:
+                now = time.monotonic()
+                silence = now - Heartbeat.touched
+                if now - self.began < PATIENCE or silence < STALE:
+                    continue
+                if Narrator.line_width and Heartbeat.later is not None:
+                    line, width = Heartbeat.later(silence), Narrator.line_width
+                else:
+                    Heartbeat.width = width = line_width()
+                    line = f"  {self.name}: {duration_text(now - self.began)} so far"
+                _write("\r" + line[:width].ljust(width))
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """Clear the line of a heart that beats alone, and hold it while something else is printed."""
+    with Heartbeat.lock:
+        width, Heartbeat.width = Heartbeat.width, 0
+        if width:
+            _write("\r" + " " * width + "\r")
+        yield
+        Heartbeat.touched = time.monotonic()
+
+
+def _write(text: str) -> None:
+    """Write to stderr past its buffer, which is that of the main thread."""
+    with suppress(OSError, ValueError):  # the terminal may be gone
+        os.write(sys.stderr.fileno(), text.encode(sys.stderr.encoding, "backslashreplace"))
 
 
 def progress_line(name: str, step: int, total: int, elapsed: float, width: int = WIDTH) -> str:

@@ -258,16 +258,18 @@ void ranking(Span<const double> score, Span<const int32_t> label, int64_t n_clas
     std::fill(offsets.data, offsets.data + n_classes + 1, 0);
     for (int64_t k = 0; k < n; ++k) ++offsets[label[k] + 1];
     for (int64_t c = 0; c < n_classes; ++c) offsets[c + 1] += offsets[c];
-    std::vector<Entry> entries(n);
+    // The rows of every class first: keys are then needed for one class at a time, not for all.
     std::vector<int64_t> place(offsets.data, offsets.data + n_classes);
-    for (int64_t k = 0; k < n; ++k) entries[place[label[k]]++] = {descending(score[k]), k};
+    for (int64_t k = 0; k < n; ++k) order[place[label[k]]++] = k;
     parallel(n_classes, threads, [&](int64_t c) {
-        std::vector<Entry> spare;
         const int64_t start = offsets[c], stop = offsets[c + 1];
-        radix_sort(entries.data() + start, stop - start, spare);
+        std::vector<Entry> entries(stop - start), spare;
+        for (int64_t k = start; k < stop; ++k) entries[k - start] = {descending(score[order[k]]), order[k]};
+        radix_sort(entries.data(), stop - start, spare);
         for (int64_t k = stop - 1; k >= start; --k) {
-            order[k] = entries[k].row;
-            const bool tied = blocks && k + 1 < stop && entries[k].key == entries[k + 1].key;
+            const Entry& entry = entries[k - start];
+            order[k] = entry.row;
+            const bool tied = blocks && k + 1 < stop && entry.key == entries[k + 1 - start].key;
             ends[k] = tied ? ends[k + 1] : k;
         }
     });
