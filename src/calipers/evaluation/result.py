@@ -232,6 +232,8 @@ class Evaluation(Document):
         """Return who was matched with whom, under the matching of the protocol: the matches that
         are shown and saved.
         """
+        if model not in self.models:
+            raise UsageError(f"no model {model!r}; {did_you_mean(str(model), self.models)}")
         if model not in self._matches:
             view = self.protocol.matching
             self._matches[model] = matches_of(self.cohort, view, self.evidence, model)

@@ -122,7 +122,8 @@ def check_repeated(record: Mapping[str, Any], evaluation: Mapping[str, Any], fil
     if "records" in record:
         repeated["records"] = _records(inputs)
     # What follows from the others stands here for readers, who need no protocol for it.
-    if isinstance(record.get("settings"), dict):
+    # A protocol of another type is refused by who reads it.
+    if isinstance(record.get("settings"), dict) and isinstance(evaluation["protocol"], dict):
         settings = dict(record["settings"])
         for name, value in settings_of(evaluation["protocol"]).items():
             if name in settings:
