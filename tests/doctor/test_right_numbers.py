@@ -236,3 +236,42 @@ def test_images_of_another_split_are_left_out(
     run(["doctor", "refs.csv", "model.csv", "--json"])
     result = json.loads(capsys.readouterr().out)
     assert result["commands"] == ["calipers evaluate refs.csv model.csv --lenient"]
+
+
+@pytest.mark.parametrize("is_shuffled", [False, True])
+def test_predictions_without_names_in_another_order_have_no_command(
+    is_shuffled: bool, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draw = np.random.default_rng(2)
+    images, annotations, entries = [], [], []
+    for k in range(20):
+        images.append({"id": k, "file_name": f"{k}.png", "width": 300, "height": 200})
+        x, y = map(int, draw.integers(0, 150, 2))
+        box = [x, y, 40, 30]
+        annotations.append({"id": k, "image_id": k, "category_id": 1, "bbox": box})
+        boxes = [[x + 2, y, x + 41, y + 30]]
+        entries.append({"boxes": boxes, "labels": [1], "scores": [float(draw.random())]})
+    document = {"images": images, "annotations": annotations}
+    document["categories"] = [{"id": 1, "name": "polyp"}]
+    if is_shuffled:
+        entries = [entries[k] for k in draw.permutation(20).tolist()]
+    (folder / "refs.json").write_text(json.dumps(document))
+    (folder / "outputs.json").write_text(json.dumps(entries))
+    code = run(["doctor", "refs.json", "outputs.json", "--json"])
+    result = json.loads(capsys.readouterr().out)
+    codes = {finding["code"] for finding in result["findings"]}
+    assert ("image-order" in codes, bool(result["commands"])) == (is_shuffled, not is_shuffled)
+    assert code == 0  # strict reading accepts both
+
+
+def test_ids_in_no_order_leave_lists_without_names_unread(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A tool may go through them as they come, or sorted: nobody knows."""
+    refs = "image,class,x,y,w,h\nc,polyp,1,1,9,9\na,polyp,1,1,9,9\nb,polyp,1,1,9,9\n"
+    (folder / "refs.csv").write_text(refs)
+    entry = {"boxes": [[1, 1, 10, 10]], "labels": [0], "scores": [0.5]}
+    for n in (2, 3):
+        (folder / "outputs.json").write_text(json.dumps([entry] * n))
+        assert run(["evaluate", "refs.csv", "outputs.json", "--no-ci"]) == 2
+        assert "image_id in every entry" in capsys.readouterr().err

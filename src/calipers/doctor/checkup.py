@@ -452,7 +452,8 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
         shares = Counter(owner for owner, *_ in cases)
         steps.begin(f"examining {name}", steps.predictions[name] // shares[name])
         case = Case(bare, path, sample, keys, class_keys, assembled.box_formats[0])
-        case = replace(case, all_images=options.all_images, progress=inputs.progress)
+        case = replace(case, in_order=part.in_order, all_images=options.all_images)
+        case = replace(case, progress=inputs.progress)
         own, case = examine_case(case, MODEL_CHECKS, steps.within)
         findings += own
         # Boxes of which it is known that they are wrong, and not exactly how.

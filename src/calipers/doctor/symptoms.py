@@ -307,6 +307,31 @@ def unmet(case: Case) -> Iterator[Symptom]:
     )
 
 
+def image_order(case: Case) -> Iterator[Symptom]:
+    """Only their order says on which images predictions are, and on the next image each they meet
+    as many references.
+    """
+    if not case.in_order:
+        return
+    sample, n_images = case.sample, case.cohort.n_images
+    beside = replace(sample, image=np.where(sample.image < 0, -1, (sample.image + 1) % n_images))
+    here, there = overlaps(case.cohort, sample), overlaps(case.cohort, beside)
+    if min(len(here), len(sample)) < MANY_REFERENCES:
+        return
+    if share_met(here, len(sample)) > 2 * share_met(there, len(sample)):
+        return
+    yield Symptom(
+        "image-order",
+        "error",
+        case.file,
+        "predictions name no images, and in the order of the references they match no more of them "
+        "than on the next image each",
+        int((here >= HIT).sum()),
+        len(here),
+        "write image_id in every entry",
+    )
+
+
 def constant_scores(case: Case) -> Iterator[Symptom]:
     """All scores are equal: nothing is ranked."""
     score = case.sample.score
@@ -433,6 +458,7 @@ MODEL_CHECKS: tuple[ModelCheck, ...] = (
     image_numbers,
     class_numbers,
     class_meanings,
+    image_order,
     unmet,
     repeated,
     ranks,

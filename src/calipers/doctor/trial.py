@@ -133,6 +133,7 @@ class Case:
     image_keys: Sequence[Key]  # ids as the references type them
     class_keys: Mapping[Key, int] | None
     reference_format: str = "xyxy"
+    in_order: bool = False  # whether only the order of predictions says on which images they are
     all_images: bool = False  # whether images that the references do not list count, too
     # Trials of boxes count by themselves: they may take longer than all the rest.
     progress: Progress | None = field(default=None, compare=False)

@@ -303,6 +303,8 @@ class ObjectPart:
     n_dropped: int = 0  # records behind `problems`
     # Hash and number of the bytes that were read, where those of the input do not cover them.
     contents: tuple[str, int] | None = None
+    # Whether nothing but the order of the records says on which images they are.
+    in_order: bool = False
 
     @property
     def n_records(self) -> int:

@@ -8,7 +8,7 @@
 - ``torchvision``: ``{"boxes": [[x1, y1, x2, y2], ...], "labels": [...], "scores": [...]}`` for one
   image, as JSON or as an npz archive called after it; or one JSON file with all images: an object
   by name, a list with ``image_id`` in every entry, or a list with an entry for every image of the
-  references, in their order.
+  references, sorted by id.
 - ``detectron2``: what its evaluator holds, ``[{"image_id": 1, "instances": [...]}]`` with COCO
   results inside. It saves that as ``instances_predictions.pth``; here it is JSON. Classes are
   counted from 0 in the order of the category ids.
@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ BOX_OF_CORNERS = re.compile(r'"box"\s*:\s*\{\s*"x1"')
 BOXES_AND_SCORES = re.compile(r'"boxes"\s*:\s*\[')
 TORCHVISION_SCORES = re.compile(r'"scores"\s*:\s*\[')
 COLUMNS = ("boxes", "labels", "scores")
+IN_ORDER = "entries name no image: they are read as the images of the references, sorted by id"
 BY_IMAGE = re.compile(r'^\[\s*\{\s*"image_id"\s*:[^{}\[\]]*"instances"\s*:\s*\[', re.DOTALL)
 
 
@@ -133,7 +135,8 @@ class TorchvisionReader(Reader):
                     image_name=name,
                     score=float(score),
                 )
-        return {"": rows.predictions(index, _labels(index))}
+        part = rows.predictions(index, _labels(index))
+        return {"": replace(part, in_order=IN_ORDER in " ".join(rows.notes))}
 
 
 class Detectron2Reader(Reader):
@@ -276,10 +279,7 @@ def _images(
         keys = [entry.get("image_id") if isinstance(entry, dict) else None for entry in document]
         if keys and not any(isinstance(entry, dict) and "image_id" in entry for entry in document):
             keys = _keys_in_order(len(document), index, file.file)
-            notes.append(
-                "entries name no image: they are read in the order of the references, from "
-                f"{keys[0]!r} to {keys[-1]!r}"
-            )
+            notes.append(f"{IN_ORDER}, from {keys[0]!r} to {keys[-1]!r}")
         for k, (key, entry) in enumerate(zip(keys, document)):
             if key is None or isinstance(key, list | dict):
                 raise InputError(
