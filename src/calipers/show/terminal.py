@@ -470,7 +470,9 @@ class Heartbeat:
             with Heartbeat.lock:
                 now = time.monotonic()
                 silence = now - Heartbeat.touched
-                if now - self.began < PATIENCE or silence < STALE:
+                # Without a line there is nothing that a reader could look at.
+                patience = STALE if Narrator.line_width else STALE / 4
+                if now - self.began < PATIENCE or silence < patience:
                     continue
                 if Narrator.line_width and Heartbeat.later is not None:
                     line, width = Heartbeat.later(silence), Narrator.line_width
