@@ -245,7 +245,7 @@ def test_the_page_keeps_the_gate_and_its_control_does_not() -> None:
             impossible += [line] if least > WIDEST else []
             wide += [] if is_inside or least > WIDEST else [line]
             assert math.isnan(least) or (entries[0] == "dAP" and width > WIDEST - 0.01), line
-    assert len(cells) == 304
+    assert len(cells) == 339
     assert len(misses) <= 0.05 * len(cells), "\n".join(misses)
     # Width too, but for cells that no honest interval could have inside, which are few.
     assert len(impossible) <= 0.03 * len(cells), "\n".join(impossible)
