@@ -9,6 +9,7 @@ import pytest
 
 import calipers as cal
 from calipers.cli.main import run
+from calipers.evaluation.result import Evaluation
 
 HEAD = ["metric", "overpredicts", "misses-small", "difference"]
 ROW_KEYS = [
@@ -286,3 +287,18 @@ def test_metrics_that_the_protocol_lacks_are_compared_by_their_names(compare):
     document = compare("--metrics", "AP@0.35,PPV@0.5", "--rank", "F1@0.35", "--json").json
     assert [row["metric"] for row in document["rows"]] == ["PPV@0.5", "AP@0.35"]
     assert document["ranking"]["metric"] == "F1@0.35"
+
+
+def test_the_search_for_misread_boxes_is_counted(compare, monkeypatch) -> None:
+    """It takes longer than the comparison where models hit next to nothing."""
+    seen = []
+    look = Evaluation.look_for_warnings
+
+    def looked(evaluation, progress=None):
+        seen.append(progress)
+        return look(evaluation, progress)
+
+    monkeypatch.setattr(Evaluation, "look_for_warnings", looked)
+    assert compare().code == 0
+    assert len(seen) == 1
+    assert seen[0] is not None

@@ -130,6 +130,8 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
         jobs=options["jobs"],
         progress=progress,
     )
+    # Here the search for misread boxes is counted; the comparison has these warnings too.
+    evaluation.look_for_warnings(narrator.whole())
     comparison = evaluation.compare(
         metrics=names,
         margin=margin,

@@ -7,12 +7,15 @@ figure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
+from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.evaluation.protocol import Protocol
-from calipers.sensitivity.sweep import Sweep, oracle_sweep
+from calipers.sensitivity.sweep import OracleRun, Sweep, oracle_sweep
 from calipers.studies.steps import StepSet, StudyStep
 
 Grid = tuple[float, ...]
@@ -153,6 +156,19 @@ def sweep_steps(cohort: Cohort, *, runs: int, seed: int, quick: bool) -> StepSet
             with_=experiment.always,
         )
         what = experiment.name.replace("-", " ")
-        steps = [StudyStep(what, divided.oracle, (item,), RUN_SECONDS) for item in divided.items]
-        sets[experiment.name] = StepSet(tuple(steps), divided.compose)
+        steps = []
+        # All runs at one strength: workers in other processes receive the references every time.
+        for first in range(0, len(divided.items), runs):
+            arguments = (divided.oracle, divided.items[first : first + runs])
+            steps.append(StudyStep(what, runs_of, arguments, runs * RUN_SECONDS))
+        sets[experiment.name] = StepSet(tuple(steps), _flat(divided.compose))
     return StepSet.join(sets, dict)
+
+
+def runs_of(oracle: OracleRun, items: Sequence[Any]) -> list[F64]:
+    """Return what an oracle is worth in some runs."""
+    return [oracle(item) for item in items]
+
+
+def _flat(compose: Callable[[Sequence[F64]], Sweep]) -> Callable[[Sequence[list[F64]]], Sweep]:
+    return lambda results: compose([*chain.from_iterable(results)])
