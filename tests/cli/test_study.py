@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -128,5 +129,6 @@ def test_the_plan_of_a_study(calipers, jobs: int) -> None:
     first, *kinds, memory, time = said.out.splitlines()
     assert first == "work    32 steps:"
     assert sum(int(line.split()[0]) for line in kinds) == 32
-    assert memory.startswith("memory  about 0.")
+    # How much depends on what this process has done before: tests share it.
+    assert re.match(rf"memory  about [\d.]+ GB with --jobs {jobs}; the largest step is ", memory)
     assert f"with --jobs {jobs}, from" in time
