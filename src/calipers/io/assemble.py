@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, Flags, joined
+from calipers.arrays import F64, I64, Flags, joined
 from calipers.data.cohort import Cohort, FileIntake, Images, Intake, Quarantined
 from calipers.data.objects import Predictions, to_corners
 from calipers.data.rules import (
@@ -292,15 +292,20 @@ def examine_blocks(delivery: Delivery, sizes: F64, role: Role, options: Options)
 
     Whether the box format is the declared one is judged on the whole, from every k-th object.
     """
-    scale, declared = options.score_scale, options.box_format is not None
+    declared = options.box_format is not None
     inside = options.outside == "refuse"
     n = len(delivery)
     # Blocks only cost time here; small files are examined at once.
     if n <= BLOCK:
+        scale = options.score_scale
         return examine(delivery, sizes, role, score_scale=scale, declared=declared, inside=inside)
+
+    def examined(rows: I64, **how: bool) -> list[Finding]:
+        # The copy of the rows ends with the call, before the next is made.
+        return examine(delivery.rows(rows), sizes, role, score_scale=options.score_scale, **how)
+
     if not declared:
-        sample = delivery.rows(np.arange(0, n, -(-n // BLOCK)))
-        suspect = examine(sample, sizes, role, score_scale=scale)
+        suspect = examined(np.arange(0, n, -(-n // BLOCK)))
         fatal = [finding for finding in suspect if finding.whole_file]
         if fatal:
             return fatal
@@ -308,8 +313,8 @@ def examine_blocks(delivery: Delivery, sizes: F64, role: Role, options: Options)
     for start in range(0, n, BLOCK):
         if options.progress is not None:
             options.progress(f"checking {role}", start, n)
-        block = delivery.rows(np.arange(start, min(start + BLOCK, n)))
-        for finding in examine(block, sizes, role, score_scale=scale, declared=True, inside=inside):
+        rows = np.arange(start, min(start + BLOCK, n))
+        for finding in examined(rows, declared=True, inside=inside):
             # A rule that several blocks break is one finding, as if the file had been examined at
             # once.
             key = (finding.rule, finding.field, finding.expected)
