@@ -317,7 +317,9 @@ def jobs(content: bytes) -> list[Row]:
     for job in plain(content):
         (image,) = [entry["image"]["name"] for entry in job["inputs"] if "image" in entry]
         (boxes,) = [entry["value"]["boxes"] for entry in job["outputs"]]
-        rows += [_box_of_corners(box, image) for box in boxes]
+        # Names without folder and suffix are those of the images, too.
+        name = image.rsplit("/", 1)[-1].split(".")[0] + ".mha"
+        rows += [_box_of_corners(box, name) for box in boxes]
     return rows
 
 
