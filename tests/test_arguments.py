@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 import random
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +17,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.arguments import fits, in_words, names_arguments, wrong_argument
+from calipers.arguments import fits, in_words, names_arguments, own_scalar, wrong_argument
 from calipers.errors import CalipersError, UsageError
 from evaluated import evaluated_demo
 from fuzz.targets import REQUIREMENTS
@@ -271,3 +273,114 @@ def test_a_bag_is_asked_for_by_its_number() -> None:
     assert result.bag(-1).id == result.bag(1).id
     with pytest.raises(UsageError, match="one of 2 bags, from 0, not 2"):
         result.bag(2)
+
+
+def test_numbers_of_numpy_are_settings_that_can_be_saved(tmp_path: Path) -> None:
+    demo = cal.demo_cohort()
+    plain = cal.evaluate(demo, "coco", seed=1, ci=False)
+    found = cal.evaluate(demo, "coco", seed=np.int64(1), ci=np.False_, jobs=np.uint8(1))
+    assert found.to_json() == plain.to_json()
+    found.save(tmp_path / "run")
+    assert cal.open_evaluation(tmp_path / "run", differences=np.str_("refuse")).protocol.seed == 1
+    columns = {"y": np.arange(20.0) % 7, "g": list("abcde") * 4}
+    level = np.float32(0.75)
+    fit = cal.mixed_model(columns, "y ~ 1", ["g"], level=level, crossed=np.False_)
+    assert json.dumps(fit.as_dict()) == json.dumps(
+        cal.mixed_model(columns, "y ~ 1", ["g"], level=0.75).as_dict()
+    )
+    assert type(replace(plain.protocol, seed=np.int8(3)).seed) is int
+    assert own_scalar(np.datetime64("2020")) == np.datetime64("2020")
+    array = np.array(1)
+    assert own_scalar(array) is array
+
+
+def test_protocols_made_in_python_obey_the_rules_of_files():
+    demo, plain = cal.demo_cohort(), cal.Protocol.load("coco")
+    wrong = [
+        {"ties": "q"},
+        {"thresholds": (0.9, 0.5)},
+        {"thresholds": (2.0,)},
+        {"score_cut": float("nan")},
+        {"interval": "exact"},
+        {"rescale_to": (-1.0, 0.0)},
+        {"sizes": {"all": (5.0, 1.0)}},
+        {"headline": ("XX",)},
+        {"metrics": 3},
+        {"maps": "anomaly"},
+        {"headline": pytest},
+        {"metrics": (3,)},
+        {"metrics": ("AP",)},
+        {"metrics": (replace(plain.metrics[0], name="F1@0.5"),)},
+        {"metrics": (replace(plain.metrics[0], kind="x"),)},
+        {"metrics": (replace(plain.metrics[0], options={"x": 1}),)},
+        {"metrics": (replace(plain.metrics[0], options=3),)},
+    ]
+    for options in wrong:
+        with pytest.raises(CalipersError):
+            cal.evaluate(demo, replace(plain, **options), ci=False)
+    for options in [
+        {"max_dets": 0},
+        {"duplicates": "zz"},
+        {"threshold": float("nan")},
+        {"strict": "no"},
+        {"within_class": None},
+        {"max_dets": np.array(3)},
+        {"size": "all"},
+    ]:
+        with pytest.raises(CalipersError):
+            cal.evaluate(demo, replace(plain, matching=replace(plain.matching, **options)))
+    mine = replace(plain, thresholds=(0.3,), level=np.float64(0.9))
+    assert cal.evaluate(demo, mine, ci=False).protocol == mine
+
+
+def test_tables_and_frames_that_are_none_are_refused():
+    cohort = cal.demo_cohort()
+    parts = {"images": ("ids", "groups"), "references": ("facts", "masks", "label", "points")}
+    for part, names in parts.items():
+        for name in names:
+            for value in (3, "a", np.array(1), {1: 2}, [[1], [2, 3]]):
+                with pytest.raises(CalipersError):
+                    replace(getattr(cohort, part), **{name: value})
+    with pytest.raises(CalipersError):
+        replace(cohort, intake=np.array(1))
+    for value in (np.zeros(3), {"a": 1}, [[1], [2, 3]], object()):
+        with pytest.raises(CalipersError):
+            cal.multiverse(cohort, base={"metric": value})
+    for value in (3, (), [True], np.array(1), None, "all"):
+        with pytest.raises(CalipersError):
+            cal.corrupt_maps([np.zeros((3, 3), int)], "shrink", fraction=0.1, labels=value)
+
+
+def test_masked_entries_and_rows_of_lists_are_no_values():
+    masked = np.ma.array(np.arange(20.0), mask=[1] + [0] * 19)
+    columns = {"rating": [0, 1] * 10, "iou": np.arange(20.0) / 20, "g": list("abcde") * 4}
+    for value in (masked, [[1, 2], [3]] * 10, [[1, 2]] * 20):
+        with pytest.raises(cal.InputError):
+            cal.mixed_model({**columns, "iou": value}, "iou ~ 1", ["g"])
+        with pytest.raises(cal.InputError):
+            cal.agreement({**columns, "iou": value}, criteria="iou", replicates=100)
+    with pytest.raises(cal.InputError, match="dup-column"):
+        cal.agreement({**columns, 1: columns["iou"], "1": columns["iou"]}, criteria="1")
+    demo, flags = cal.demo_cohort(), np.ma.array([True] * 120, mask=[1] + [0] * 119)
+    with pytest.raises(UsageError, match="masked"):
+        demo.take(flags)
+    with pytest.raises(UsageError, match="masked"):
+        cal.average_precision(demo, np.ma.array([0.5, 0.6], mask=[1, 0]), model="misses-small")
+    with pytest.raises(UsageError, match="masked"):
+        list(cal.corrupt_maps([np.ma.array([[0, 1]], mask=[[0, 1]])], "shrink", fraction=0.1))
+
+
+def test_ratings_may_have_the_missing_values_of_pandas():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"rating": [0, 1] * 10, "iou": np.arange(20.0) / 20})
+    frame["rating"] = pandas.array([pandas.NA, *frame["rating"][1:]], dtype="Int64")
+    with pytest.raises(cal.InputError, match="rating-missing"):
+        cal.agreement(frame, criteria="iou", replicates=100)
+    lenient = cal.agreement(frame, criteria="iou", replicates=100, lenient=True)
+    plain = cal.agreement(frame[1:].astype({"rating": int}), criteria="iou", replicates=100)
+    assert lenient.to_frame().equals(plain.to_frame())
+
+
+def test_the_name_of_a_journal_may_be_too_long():
+    with pytest.raises(cal.InputError):
+        cal.tune_fusion(cal.demo_cohort(), "nms", folds=2, rounds=1, journal="x" * 5000)

@@ -76,9 +76,9 @@ def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
-        border.check(args, options)
+        values, named = border.checked(args, options)
         try:
-            return function(*args, **options)
+            return function(*values, **named)
         except CalipersError:
             raise
         except BLAMED as error:
@@ -115,9 +115,9 @@ def names_fields(kind: type[T]) -> type[T]:
 
     @wraps(constructor)
     def construct(self: Any, *args: Any, **options: Any) -> None:
-        border.check((self, *args), options)
+        (_, *values), named = border.checked((self, *args), options)
         try:
-            constructor(self, *args, **options)
+            constructor(self, *values, **named)
         except CalipersError:
             raise
         except BLAMED as error:
@@ -159,26 +159,32 @@ class _Border:
         self.fitted: set[tuple[Any, ...]] = set()
         self.is_by_type = True
 
-    def check(self, args: Sequence[Any], options: Mapping[str, Any]) -> None:
-        """Raise a `UsageError` for the first argument that is certainly no such thing."""
+    def checked(
+        self, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments, with Python's own numbers and texts in place of NumPy's; raise a
+        `UsageError` for the first one that is certainly no such thing.
+        """
         types_of_all = (*map(type, args), *options, *map(type, options.values()))
         if types_of_all in self.fitted:
-            return
+            return args, options
         if self.parameters is None:
             self.parameters = self._read()
-        n = len(args)
+        n, values, named = len(args), list(args), dict(options)
         for position, name, at_once, hint in self.parameters:
             if position < n:
-                value = args[position]
+                value = values[position] = own_scalar(args[position])
             elif name in options:
-                value = options[name]
+                value = named[name] = own_scalar(options[name])
             else:
                 continue
-            if type(value) not in at_once and not may_fit(value, hint):
+            if type(value) not in at_once and not may_fit(value, hint, is_field=bool(self.kind)):
                 problem = f"{name} is {in_words(hint)}, not {shown(value)}"
                 raise UsageError(f"{self.kind or self.function.__name__}: {problem}")
-        if self.is_by_type and len(self.fitted) < MOST_TYPES:
+        types_now = (*map(type, values), *named, *map(type, named.values()))
+        if self.is_by_type and types_now == types_of_all and len(self.fitted) < MOST_TYPES:
             self.fitted.add(types_of_all)
+        return tuple(values), named
 
     def _read(self) -> list[tuple[int, str, frozenset[type], Any]]:
         names = _Names(inspect.unwrap(self.function).__globals__)
@@ -197,6 +203,17 @@ class _Border:
             place = sys.maxsize if is_named else position
             parameters.append((place, parameter.name, _at_once(hint), hint))
         return parameters
+
+
+def own_scalar(value: Any) -> Any:
+    """Return a number, flag or text of NumPy as Python's own; anything else as it is.
+
+    What is equal should also be written equally: settings go into files.
+    """
+    if type(value).__module__ != "numpy" or getattr(value, "shape", None) != ():
+        return value
+    is_scalar = not hasattr(value, "__setitem__") and value.dtype.kind in "biufU"
+    return value.item() if is_scalar else value
 
 
 def is_plain(hint: Any, *, objects: bool = False) -> bool:
@@ -294,21 +311,23 @@ def fits(value: Any, hint: Any) -> bool:
     return _is_instance(value, origin) and _entries_fit(value, origin, get_args(hint))
 
 
-def may_fit(value: Any, hint: Any) -> bool:
+def may_fit(value: Any, hint: Any, *, is_field: bool = False) -> bool:
     """Return whether a value may be what a plain annotation says.
 
-    Arrays and numbers of other libraries are left to the function, and so is a text that is none of
-    its words: it names the nearest of them.
+    Arrays and numbers of other libraries are left to the function, but not to a constructor, which
+    only keeps them. A text that is none of the words is left to both: they name the nearest one.
     """
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return any(may_fit(value, part) for part in parts)
+        return any(may_fit(value, part, is_field=is_field) for part in parts)
     if origin is Literal:
         return type(value) in map(type, parts)
     if origin is FUNCTION:
         return callable(value) and _takes(value, parts)
     if getattr(hint, "_is_protocol", False):
         return True
+    if is_field:
+        return fits(value, hint)
     kind = type(value)
     is_known = kind.__module__.split(".")[0] in ("builtins", "calipers", "numpy")
     return not is_known or kind.__name__ == "ndarray" or fits(value, hint)

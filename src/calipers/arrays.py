@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
+from itertools import chain
 from numbers import Real
 from threading import get_ident
 from typing import Any, Literal, TypeVar
@@ -153,8 +154,13 @@ def _address(array: Array) -> int:
     return address
 
 
-def host_array(value: Any, dtype: DTypeLike | None = None) -> Array:
+def host_array(value: Any, dtype: DTypeLike | None = None, *, flags: bool = False) -> Array:
     """Return the array of whatever NumPy can read: lists, frames, tensors of any device.
+
+    Parameters
+    ----------
+    flags
+        Whether yes and no may stand among numbers, as 1 and 0.
 
     Raises
     ------
@@ -171,6 +177,9 @@ def host_array(value: Any, dtype: DTypeLike | None = None) -> Array:
     try:
         array = np.asarray(_on_host(value))
         is_sound = dtype is None or not array.size or _holds_numbers(array)
+        # NumPy would read yes among numbers as 1.
+        if is_sound and not flags and array.dtype.kind in "iuf":
+            is_sound = not _holds_flags(value)
         if is_sound:
             return array if dtype is None else np.asarray(array, dtype)
     except Exception as error:  # libraries raise TypeError, RuntimeError, errors of their own
@@ -187,6 +196,26 @@ def _holds_numbers(array: Array) -> bool:
     return all(isinstance(entry, Real | Decimal | np.number) for entry in array.flat) and not any(
         isinstance(entry, bool | np.bool_ | np.timedelta64) for entry in array.flat
     )
+
+
+def _holds_flags(value: Any) -> bool:
+    """Return whether yes or no stands somewhere in lists, or in arrays in them."""
+    entries = value if isinstance(value, list | tuple) else ()
+    while entries:
+        kinds = set(map(type, entries))  # few, of millions of entries
+        if kinds & {bool, np.bool_}:
+            return True
+        if np.ndarray in kinds and any(_kind(entry) == "b" for entry in entries):
+            return True
+        if not any(issubclass(kind, list | tuple) for kind in kinds):
+            return False
+        lists = (entry for entry in entries if isinstance(entry, list | tuple))
+        entries = list(chain.from_iterable(lists))
+    return False
+
+
+def _kind(value: Any) -> str:
+    return value.dtype.kind if isinstance(value, np.ndarray) else ""
 
 
 def _on_host(value: Any) -> Any:

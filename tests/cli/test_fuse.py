@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -298,6 +299,27 @@ def test_a_calibration_is_fitted_on_the_tuning_split(
     fitted = calipers(*arguments, "-o", tmp_path / "dir", "--tuning", "0.5", "--quiet")
     assert fitted.code == 0, fitted.err
     assert "[step.curves.m1]" in (tmp_path / "dir" / "recipe.toml").read_text()
+
+
+def test_a_patient_in_two_spellings_on_both_sides_of_the_split_is_told(
+    calipers: Any, folder: Path, tmp_path: Path
+) -> None:
+    cohort = cal.read(folder / "refs.json")
+    plain = replace(cohort, images=replace(cohort.images, groups={}))
+    cal.write(plain, tmp_path / "refs.json")
+    rows = ["image,patient,part"]
+    for k, name in enumerate(cohort.images.ids):
+        rows.append(f"{name},{'pq'[k % 2]}{k // 4},{'ab'[k % 2]}")
+    table = tmp_path / "groups.csv"
+    table.write_text("\n".join(rows) + "\n")
+    arguments: tuple[object, ...] = ("fuse", tmp_path / "refs.json", *members(folder, 2))
+    arguments += ("--recipe", "wbf", "--groups", table, "--tuning", "part=a")
+    said = calipers(*arguments, "-o", tmp_path / "one")
+    assert (said.code, "both sides" in said.err) == (0, False), said.err
+    table.write_text(table.read_text().replace(",q3,", ",P3,"))
+    said = calipers(*arguments, "-o", tmp_path / "two")
+    assert said.code == 0
+    assert "'p3' and 'P3' lie on both sides of the split for tuning" in " ".join(said.err.split())
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.data.look_alikes import look_alikes, note_on_names
+from calipers.data.look_alikes import look_alikes, note_on_names, note_on_split
 from calipers.errors import InputError
+from calipers.metrics.maps import MapSettings
+from calipers.monitors.scope import Scope
 from calipers.stability.objects import object_stability
 from calipers.stability.read import read_bags
 from calipers.synthetic.runways import runway_cohort
@@ -168,3 +171,37 @@ def test_raters_that_are_merged_are_told() -> None:
     raters = ["Ann"] * 12 + ["Bob"] * 11 + ["Bob "]
     result = cal.agreement({"rating": rating, "rater": raters, "item": [*range(12)] * 2})
     assert any("1 of 3 names differ from another one by blanks" in w for w in result.warnings)
+
+
+def test_patients_on_both_sides_of_a_split_are_told() -> None:
+    assert note_on_split(["a", "b"], ["c", "d"], "tuning") == []
+    assert note_on_split(["a", "a "], ["c"], "tuning") == []  # that is for `note_on_names`
+    (text,) = note_on_split(["a", "b", "B"], ["b", "a ", "c"], "tuning")
+    assert text.startswith(r"patient: 'b', 'a' and 'a\x20' lie on both sides")
+    (many,) = note_on_split(map(str, range(9)), map(str, range(9)), "tuning")
+    assert "'2', and 6 more lie" in many
+
+
+def test_monitors_and_maps_tell_patients_on_both_sides_of_the_tuning_split() -> None:
+    rng = np.random.default_rng(0)
+    alarm, score, tuning = rng.random(40), rng.random(40), np.arange(40) < 20
+    for names, expected in ((["p0", "P0"], True), (["p0", "q0"], False), (["p0", "p0"], True)):
+        patient = [names[0] if flag else names[1] for flag in tuning]
+        scope = Scope.from_values(score, groups={"patient": patient})
+        found = cal.evaluate_monitor(alarm, scope, 0.5, tuning=tuning, ci=False)
+        assert any("both sides" in text for text in found.warnings) == expected, names
+        samples = [
+            {**pair, "patient": patient[k], "split": "tune" if tuning[k] else "test"}
+            for k, pair in enumerate(_samples(40))
+        ]
+        settings = MapSettings(threshold="best-dice", tuning="split=tune")
+        protocol = replace(cal.Protocol.load("anomaly"), maps=settings)
+        maps = cal.evaluate_maps(samples, protocol, ci=False)
+        assert any("both sides" in text for text in maps.warnings) == expected, names
+
+
+def _samples(n: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(1)
+    labels = np.zeros((6, 6), np.int64)
+    labels[1:3, 1:4] = 1
+    return [{"map": rng.random((6, 6)) / 2 + labels / 2, "labels": labels} for _ in range(n)]

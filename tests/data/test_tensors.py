@@ -200,3 +200,37 @@ def test_masks_and_maps_that_are_no_array_say_why() -> None:
         [{"labels": [0, 0], "masks": memoryview(masks)}], None, classes=("a",)
     )
     assert len(cohort.references) == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("boxes", [[True, 2, 3, 4], [1, 2, 3, 4]]),
+        ("boxes", [(1, 2.5, 3, 4), (1, 2, 3, np.True_)]),
+        ("boxes", [np.array([1, 2, 3, 4]), np.array([False, False, True, True])]),
+        ("labels", [True, 0]),
+        ("scores", [0.5, True]),
+        ("points", [[True, 2.0], [1.0, 2.0]]),
+        ("width", True),
+        ("spacing", [True, 0.5]),
+    ],
+)
+def test_yes_and_no_among_numbers_are_no_numbers(key: str, value: Any) -> None:
+    reference = {"boxes": BOXES, "labels": [0, 0]}
+    prediction = {**reference, "scores": [0.9, 0.8]}
+    record = prediction if key == "scores" else reference
+    record[key] = value
+    with pytest.raises(cal.InputError):
+        cal.Cohort.from_arrays([reference], [prediction], classes=("a", "b"))
+
+
+def test_flags_and_masks_may_be_yes_and_no_among_numbers() -> None:
+    mask = np.zeros((6, 6), np.uint8)
+    mask[1:3, 1:3] = 1
+    record = {"masks": [mask, mask > 0], "labels": [0, 0], "ignore": [True, 0], "crowd": [0, False]}
+    cohort = cal.Cohort.from_arrays([record], None, classes=("a",))
+    assert cohort.references.ignore.tolist() == [True, False]
+    assert cohort.references.area.tolist() == [4, 4]
+    assert len(cal.nms([BOXES], [[0.5, 0.6]], [[0, 0]])) == 3
+    with pytest.raises(cal.InputError):
+        cal.nms([BOXES], [[0.5, True]], [[0, 0]])

@@ -53,7 +53,7 @@ def test_there_and_back(choice: dict[str, Any]) -> None:
     [
         ({"threshold": 0.0}, "above 0 and at most 1"),
         ({"threshold": 1.5}, "above 0 and at most 1"),
-        ({"threshold": True}, "above 0 and at most 1"),
+        ({"threshold": True}, "threshold is a number"),
         ({"threshold": "fpr:1.0"}, "'fpr:0.05' or 'best-dice'"),
         ({"threshold": "fpr:nan"}, "'fpr:0.05' or 'best-dice'"),
         ({"threshold": "best"}, "'fpr:0.05' or 'best-dice'"),
@@ -64,7 +64,7 @@ def test_there_and_back(choice: dict[str, Any]) -> None:
         ({"score": "median"}, "max, mean"),
         ({"slices": "w"}, "x, y, z"),
         ({"least": 0}, "at least 1"),
-        ({"batch": True}, "at least 1"),
+        ({"batch": True}, "batch is a whole number"),
     ],
 )
 def test_what_makes_no_sense_is_refused(choice: dict[str, Any], words: str) -> None:

@@ -24,11 +24,12 @@ def cohort() -> cal.Cohort:
 def alone(cohort: cal.Cohort, metric: str, **options: object) -> dict[str, float]:
     """Return one metric of every model with other options, evaluated by itself."""
     (plan,) = OVERVIEW.only([metric]).metrics
-    protocol = replace(
-        OVERVIEW, metrics=(replace(plan, options={**plan.options, **options}),), headline=(metric,)
-    )
+    # A metric with another threshold than its name says would be refused.
+    name = f"{plan.kind}-alone"
+    plan = replace(plan, name=name, options={**plan.options, **options})
+    protocol = replace(OVERVIEW, metrics=(plan,), headline=(name,))
     found = cal.evaluate(cohort, protocol, ci=False)
-    return {model: found.get(metric, model=model).value for model in cohort.models}
+    return {model: found.get(name, model=model).value for model in cohort.models}
 
 
 @pytest.mark.parametrize("metric", ["AP@0.5", "sensitivity@0.5", "F1@0.5", "FP/image@0.5", "FROC"])

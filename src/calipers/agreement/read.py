@@ -438,6 +438,9 @@ def table_of(source: Any) -> FileTable:
         )
     names = list(source.columns) if hasattr(source, "columns") else list(source)
     cells = {str(name): _cells(str(name), source[name]) for name in names}
+    if len(cells) < len(names):
+        (twice, _), *_ = Counter(map(str, names)).most_common(1)
+        raise InputError("columns with different names", rule="dup-column", value=twice)
     if len({len(column) for column in cells.values()}) > 1:
         lengths = {name: len(column) for name, column in cells.items()}
         raise InputError("columns of one length", rule="length", value=lengths)
@@ -447,7 +450,14 @@ def table_of(source: Any) -> FileTable:
 
 def _cells(name: str, column: Any) -> list[str] | NDArray[Any]:
     """Return numbers as an array and everything else as text; None and NaN are empty cells."""
-    array = np.asarray(column)
+    # NumPy would read what lies below a mask as if it were data.
+    if np.ma.is_masked(column):
+        value = "an array with masked entries"
+        raise InputError("a value for every row, or None", rule="type", field=name, value=value)
+    try:
+        array = np.asarray(column)
+    except ValueError:
+        raise InputError("one value per row", rule="type", field=name, value=column) from None
     if array.ndim != 1:
         raise InputError(
             "one value per row", rule="length", field=name, value=f"an array of shape {array.shape}"
@@ -458,8 +468,10 @@ def _cells(name: str, column: Any) -> list[str] | NDArray[Any]:
         return array.astype(np.int8)
     cells = []
     for cell in array.tolist():
-        # NaN differs from itself, and so does the NaT of pandas.
-        is_missing = cell is None or cell != cell
+        if isinstance(cell, list | tuple | dict | np.ndarray):
+            raise InputError("one value per row", rule="type", field=name, value=cell)
+        # NaN differs from itself, and so does the NaT of pandas; its NA differs from nothing.
+        is_missing = cell is None or type(cell).__name__ == "NAType" or cell != cell
         cells.append("" if is_missing else str(cell))
     return cells
 

@@ -322,6 +322,8 @@ def _fused(
         write(fused, file, what=name, format=target.format, box_format=boxes)
 
     notes = [*reading_notes(cohort, () if evaluation is None else SAID_OF_MODELS)]
+    if options["tuning"]:
+        notes += _notes_on_split(tuning_cohort, judged)
     notes += left_out(fusion.predictions, target.format)
     document = FusionDocument(
         fusion, name, str(target.predictions), tuple(notes), evaluation, tuning
@@ -336,6 +338,14 @@ def _fused(
         # The result is there: nobody needs the way to it any more.
         target.journal.unlink(missing_ok=True)
     return document
+
+
+def _notes_on_split(tuning: Cohort, judged: Cohort) -> list[str]:
+    from calipers.data.look_alikes import note_on_split
+
+    sides = [cohort.images.groups.get("patient") for cohort in (tuning, judged)]
+    names = [() if column is None else column.tolist() for column in sides]
+    return note_on_split(names[0], names[1], "tuning")
 
 
 def _split(

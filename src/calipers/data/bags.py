@@ -549,7 +549,7 @@ def entries(values: Any, where: str) -> NDArray[Any]:
         hint = "fill them, or leave these images out"
         raise refuse("values for all entries", "type", where, "an array with masked entries", hint)
     try:
-        return host_array(values)
+        return host_array(values, flags=True)
     except ValueError as error:
         reason = str(error)
         if reason == UNEQUAL:

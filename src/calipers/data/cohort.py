@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arguments import names_fields, names_methods
+from calipers.arguments import names_fields
 from calipers.arrays import F64, I64, Column, joined
 from calipers.data.group_columns import group_column, is_group_column, joined_group_columns
 from calipers.data.masks import check_array
@@ -266,7 +266,7 @@ class Cohort:
         return cohort_from_arrays(references, predictions, names, box_format, score_scale)
 
 
-@names_methods
+@names_fields
 @dataclass(frozen=True, slots=True)
 class Images:
     """The images of a cohort and every column that describes an image."""
@@ -328,7 +328,7 @@ class Images:
 TUNING = "tuning"  # why a sample is not evaluated that chose a threshold
 
 
-@names_methods
+@names_fields
 @dataclass(frozen=True, slots=True)
 class Intake:
     """The accounts of all inputs of a cohort."""

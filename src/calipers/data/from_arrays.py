@@ -404,7 +404,7 @@ def _column(value: Any, name: str, n: int, where: str) -> NDArray[Any]:
             return np.zeros(0)
         raise InputError(f"the key {name!r}", rule="missing-key", location=where)
     try:
-        column = host_array(value)
+        column = host_array(value, flags=name in FLAGS)
     except ValueError:
         raise InputError("numbers", rule="type", location=where, field=name, value=value) from None
     # An empty list has the shape (0,) whatever it stands for.
@@ -546,7 +546,7 @@ def _stack(value: Any, where: str, dimensions: int) -> NDArray[Any]:
     if dimensions == 3:
         expected = "masks of shape (n, depth, height, width)"
     try:
-        array = host_array(value)
+        array = host_array(value, flags=True)
     except ValueError as error:
         rule, reason = "type", str(error)
         if reason == UNEQUAL:

@@ -7,7 +7,7 @@ class, and others are two. Two files that people or programs edited may write on
 ways, and intervals are then narrower than they should be, because one unit counts as two. Nothing
 is merged here: that would guess. `look_alikes` finds such names, `note_on_names` says which they
 are and what to do: evaluations, monitors, stability, ratings, mixed models and `calipers.doctor`
-show it.
+show it. `note_on_split` is for images that something is tuned on beside those that judge it.
 """
 
 from __future__ import annotations
@@ -63,6 +63,39 @@ def note_on_names(kind: str, names: Iterable[Any], consequence: str = "") -> lis
     return [
         f"{kind}: {', '.join(texts)}{more} look alike and count as different ones{effect}. "
         "If they are the same, write them in one way in the files."
+    ]
+
+
+def note_on_split(one: Iterable[Any], other: Iterable[Any], purpose: str) -> list[str]:
+    """Return at most one sentence: which patients lie on both sides of a split, as one name or as
+    two that look alike.
+
+    Parameters
+    ----------
+    purpose
+        What one of the sides is for, such as ``tuning``; the other one judges it.
+    """
+    first = dict.fromkeys(str(name) for name in one)
+    second = dict.fromkeys(str(name) for name in other)
+    names: dict[str, str] = {}
+    for name in first:
+        names.setdefault(_similar(name), name)
+    pairs = []
+    for name in second:
+        alike = name if name in first else names.get(_similar(name))
+        if alike is not None:
+            pairs.append((alike, name))
+    if not pairs:
+        return []
+    texts = [
+        repr(name) if alike == name else " and ".join(told_apart(alike, name))
+        for alike, name in pairs[:SHOWN]
+    ]
+    more = f", and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
+    return [
+        f"patient: {', '.join(texts)}{more} lie on both sides of the split for {purpose}: what was "
+        "learnt from a patient is judged by the same patient, which is optimistic. Split by "
+        "patient, and write each patient in one way."
     ]
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arguments import names_methods
+from calipers.arguments import names_fields, names_methods
 from calipers.arrays import F64, I32, I64, Column, Flags, joined_columns
 from calipers.data.masks import Masks, check_array, check_offsets, no_masks
 from calipers.errors import InputError, UsageError, shown
@@ -182,6 +182,7 @@ class Objects:
         return tuple(column.name for column in fields(cls) if column.name not in others)
 
 
+@names_fields
 @dataclass(frozen=True, slots=True)
 class References(Objects):
     """What is really there."""
@@ -192,6 +193,7 @@ class References(Objects):
     crowd: Flags  # ignored, and may be matched many times
 
 
+@names_fields
 @dataclass(frozen=True, slots=True)
 class Predictions(Objects):
     """What a model says is there."""
@@ -247,6 +249,8 @@ def check_span(start: int, stop: int, n: int) -> None:
 
 def image_indices(images: NDArray[Any], n: int) -> I64:
     """Return the indices behind flags or indices of n images; negative ones count from the end."""
+    if np.ma.is_masked(images):
+        raise UsageError("images are chosen by whole numbers or flags, none of them masked")
     images = np.asarray(images)
     if images.dtype == np.bool_:
         if images.shape != (n,):

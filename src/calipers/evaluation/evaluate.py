@@ -235,6 +235,8 @@ def average_precision(
     >>> strict < cal.average_precision(cohort, 0.1, model="misses-small")
     True
     """
+    if np.ma.is_masked(iou):
+        raise UsageError("iou has masked entries, which are not numbers")
     thresholds = tuple(np.atleast_1d(np.asarray(iou, np.float64)).tolist())
     if not thresholds:
         raise UsageError("at least one IoU threshold is needed")

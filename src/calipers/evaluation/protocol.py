@@ -12,15 +12,15 @@ import math
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from calipers import registry
-from calipers.arguments import names_arguments, names_fields
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.arguments import names_arguments, names_fields, wrong_argument
+from calipers.errors import InputError, UsageError, did_you_mean, shown
 from calipers.evaluation.protocol_schema import (
     GRAMMAR,
     NAME,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from calipers.metrics.maps import MapSettings
 
 MOST_REPLICATES = 10_000_000
+NAME_OF_POINT = " ("  # in the name of a metric, such as AP (threshold=0.1)
 
 
 @names_fields
@@ -91,6 +92,7 @@ class Protocol:
         ('AP', 'AP50', 'AP75')
         """
         if isinstance(protocol, Protocol):
+            protocol.check()
             return protocol
         text = str(protocol)
         if text in presets():
@@ -99,6 +101,35 @@ class Protocol:
         if path.suffix == ".toml" or os.path.exists(path):
             return cls.from_toml(read_toml(path), file=text)
         raise UsageError(f"no preset {text!r}; {did_you_mean(text, presets())}")
+
+    def check(self) -> None:
+        """Raise for settings that no file could hold: a protocol may also be made in Python.
+
+        Such a protocol would be computed with settings that mean nothing, and what is saved with it
+        could not be opened.
+        """
+        assert self._is_sound
+
+    @cached_property
+    def _is_sound(self) -> bool:
+        _check_fields(self)
+        _check_fields(self.matching)
+        # The class of these is loaded only where maps are: it is known by what it has.
+        if self.maps is not None and not hasattr(self.maps, "as_dict"):
+            raise UsageError(f"Protocol: maps are settings of maps, not {shown(self.maps)}")
+        for plan in self.metrics:
+            if not isinstance(plan, MetricPlan) or not isinstance(plan.options, Mapping):
+                raise UsageError(f"Protocol: metrics are plans with options, not {shown(plan)}")
+        # Names of metrics may say more than those of files: a sweep has one at every point.
+        names = {}
+        for k, plan in enumerate(self.metrics):
+            names[plan.name] = f"m{k}" if NAME_OF_POINT in plan.name else plan.name
+        headline = tuple(names.get(name, name) for name in self.headline)
+        metrics = tuple(replace(plan, name=names[plan.name]) for plan in self.metrics)
+        plain, file = replace(self, metrics=metrics, headline=headline), "<Protocol>"
+        # The rules of files, which no other place has to repeat.
+        _build(toml_document(plain.as_dict(), file), file)
+        return True
 
     @classmethod
     def from_toml(cls, text: str, *, file: str = "<text>") -> Protocol:
@@ -323,6 +354,20 @@ def _renamed(protocol: Protocol, base: Protocol, document: Mapping[str, Any]) ->
     name = protocol.name if "name" in document else f"{base.name}, changed"
     source = protocol.source if "source" in document else f"{base.source}; with changes"
     return replace(protocol, name=name, source=source)
+
+
+def _check_fields(settings: Protocol | View) -> None:
+    """Raise for an entry that is not of the type of its field, or no number."""
+    kind = type(settings)
+    values = {one.name: getattr(settings, one.name) for one in fields(settings)}
+    problem = wrong_argument(kind.__init__, (settings, *values.values()), {})
+    if problem is None:
+        for name, value in values.items():
+            entries = value if isinstance(value, tuple) else (value,)
+            if any(isinstance(entry, float) and math.isnan(entry) for entry in entries):
+                problem = f"{name} is a number, not NaN"
+    if problem is not None:
+        raise UsageError(f"{kind.__name__}: {problem}")
 
 
 def _build(document: Mapping[str, Any], file: str) -> Protocol:

@@ -179,7 +179,7 @@ class Journal:
         self.path = path
         self.values: dict[str, float] = {}
         self._begin = json.dumps({"schema": "calipers.tuning-journal/1", **header}) + "\n"
-        if path is not None and path.exists():
+        if path is not None and os.path.exists(path):  # unlike Path.exists, of any name
             self._read(path, header)
 
     def __contains__(self, key: str) -> bool:
@@ -190,7 +190,7 @@ class Journal:
         self.values[key] = value
         if self.path is None:
             return
-        if not self.path.exists():
+        if not os.path.exists(self.path):
             write_atomically(self.path, self._begin)
         entry = {"trial": key, "value": number(value)}
         line = json.dumps({**entry, "check": _check_sum(entry)}) + "\n"

@@ -24,13 +24,19 @@ from calipers.data.maps import Sample
 from calipers.engine.leniency import SetAside, counts_of
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.volumes.object_scores import PredictedLabels
-from calipers.io.volumes.values import as_labels, as_map, check_normalisation, normalisations
+from calipers.io.volumes.values import (
+    MEANINGS,
+    as_labels,
+    as_map,
+    check_normalisation,
+    is_meaning,
+    normalisations,
+)
 from calipers.metrics.maps import MapSettings
 
 # Keys of a mapping that are not groups; the model without a name; meanings of label values.
 OWN = ("map", "maps", "labels", "name", "spacing", "image")
 MODEL = "model"
-MEANINGS = ("binary", "nonzero", "instances")
 PREDICTIONS = ("maps", "labels", "instances")
 ScoreTables = str | PathLike[str] | Mapping[str, str | PathLike[str]] | None
 
@@ -272,8 +278,7 @@ def given_samples(
     samples: Iterable[Any], *, labels: str | Sequence[int], normalise: str | Mapping[str, str]
 ) -> GivenSamples:
     """Check the choices and wrap what was given; no sample is looked at yet."""
-    valid = labels in MEANINGS if isinstance(labels, str) else _whole_numbers(labels)
-    if not valid:
+    if not is_meaning(labels):
         raise UsageError(
             f"labels is one of {', '.join(MEANINGS)}, or the values that count; not {labels!r}"
         )
@@ -283,15 +288,6 @@ def given_samples(
             f"samples is a list of (map, labels) pairs or mappings, not {type(samples).__name__}"
         )
     return GivenSamples(samples, labels, normalise)
-
-
-def _whole_numbers(labels: Any) -> bool:
-    """Return whether these are one or more whole numbers."""
-    values = list(labels) if isinstance(labels, Iterable) else []
-    for value in values:
-        if not isinstance(value, int | np.integer) or isinstance(value, bool):
-            return False
-    return bool(values)
 
 
 def _groups(entry: Any) -> Mapping[str, Any]:

@@ -25,6 +25,7 @@ import numpy as np
 from calipers.arguments import names_arguments
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort, Images
+from calipers.data.look_alikes import note_on_split
 from calipers.data.maps import Histograms, Sample
 from calipers.engine.leniency import ALLOWED_LOSS, Leniency, SetAside
 from calipers.errors import InputError, UsageError
@@ -151,6 +152,8 @@ def evaluate_maps(
     )
     # Those of a group of their own are not met again.
     gathering = _Gathering(plan, source, lost if settings.tuning else [])
+    if settings.tuning:
+        gathering.split_notes = _split_notes(tuning, source)
     cohort, aside = _examined_cohort(gathering, workers, progress)
     # From here on maps are a cohort like any other.
     evaluation = evaluate(cohort, protocol, seed=seed, ci=ci, by=by, jobs=jobs, progress=progress)
@@ -362,6 +365,7 @@ class _Gathering:
     ) -> None:
         self.plan, self.source = plan, source
         self.lost = lost  # before, when a threshold was chosen
+        self.split_notes: tuple[str, ...] = ()  # on those it was chosen on
         self.aside: dict[int, SetAside] = {}  # number of a sample -> why it has no evidence
         self.samples: list[Examined] = []
         self.maps: dict[str, ModelEvidence] = {}
@@ -390,7 +394,7 @@ class _Gathering:
         values = {model: self.exact.values(model, plan.measures, batch) for model in self.maps}
         notes = {}
         for model, gathered in self.maps.items():
-            notes[model] = _notes(model, gathered, plan)
+            notes[model] = (*_notes(model, gathered, plan), *self.split_notes)
             if self.source.predicted is not None:
                 notes[model] += tuple(self.source.predicted.notes(model))
         return cohort_of(
@@ -430,6 +434,15 @@ def _check_number(samples: Sequence[Examined], source: GivenSamples, settings: M
         raise InputError("at least one sample to evaluate", rule="no-images", value=value)
     if settings.tuning and not source.left_out:
         raise InputError(f"samples of the group {settings.tuning}", rule="no-images", value="none")
+
+
+def _split_notes(tuning: GivenSamples, source: GivenSamples) -> tuple[str, ...]:
+    """Return a note on patients that are on both sides of a split."""
+    return tuple(note_on_split(_patients(tuning), _patients(source), "tuning"))
+
+
+def _patients(source: GivenSamples) -> list[str]:
+    return [str(groups["patient"]) for groups in source.groups or () if "patient" in groups]
 
 
 def _notes(model: str, gathered: ModelEvidence, plan: _SamplesPlan) -> tuple[str, ...]:

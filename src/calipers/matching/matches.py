@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calipers.arguments import names_fields
 from calipers.arrays import F64, I8, I32, I64, BlockCache, Flags, Gathered
 from calipers.kernels import assignment, curves, ragged
 from calipers.kernels.assignment import FateTable
@@ -31,6 +32,7 @@ FATES = {
 }
 
 
+@names_fields
 @dataclass(frozen=True, slots=True)
 class View:
     """One way of deciding fates; COCO = 10 thresholds x 4 sizes = 40 views."""

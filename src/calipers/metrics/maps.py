@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arguments import names_fields
 from calipers.arrays import F64, I64, BlockCache
 from calipers.data.cohort import Cohort
 from calipers.data.maps import Histograms, Maps
@@ -50,6 +51,7 @@ MOST_DENSE = 400_000_000  # bytes; larger tables stay sparse
 SLACK = 1e-9  # of a voxel: a recall of 0.07 of 100 voxels is 7 of them
 
 
+@names_fields
 @dataclass(frozen=True, slots=True)
 class MapSettings:
     """The choices behind every number on maps.

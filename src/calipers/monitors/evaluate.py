@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from calipers.arguments import names_arguments
 from calipers.arrays import I64, Flags
+from calipers.data.look_alikes import note_on_split
 from calipers.errors import InputError, UsageError, flag, whole
 from calipers.kernels.resampling import check_seed
 from calipers.kernels.route import MOST_THREADS
@@ -165,6 +166,10 @@ def evaluate_monitor(
     if main is None:  # without a headline there are no labels to choose a threshold by
         rules = [None] * len(rules)
     split = split_of(rules, monitors, inputs.tuning, units, seed)
+    if inputs.tuning is not None and "patient" in inputs.scope.groups:
+        patients = inputs.scope.groups["patient"]
+        sides = patients[split.tuning].tolist(), patients[split.judged].tolist()
+        split = replace(split, notes=tuple(note_on_split(*sides, "tuning")))
     positive = main.positive if main is not None else split.tuning
     thresholds = thresholds_of(rules, monitors, split, positive)
     certainty = Certainty(

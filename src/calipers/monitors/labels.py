@@ -345,6 +345,7 @@ class Split:
     tuning: Flags
     judged: Flags
     random: bool  # a random split, because no tuning images were given
+    notes: tuple[str, ...] = ()  # on patients that are on both sides
 
 
 def rules_of(threshold: Rule | Mapping[str, Rule], monitors: Monitors) -> list[Rule]:

@@ -514,7 +514,7 @@ def array_of(values: Any, name: str) -> NDArray[Any]:
             "a value for every image", rule="type", field=name, value="an array with masked entries"
         )
     try:
-        return host_array(values)
+        return host_array(values, flags=True)
     except ValueError as error:
         raise InputError("one value per image", rule="type", field=name, value=str(error)) from None
 

@@ -226,6 +226,7 @@ def _on_thresholds(result: MonitorEvaluation) -> Iterator[str]:
             f"a threshold are computed on the other half ({judged} images)"
         )
         yield from _on_spread(result)
+    yield from result.split.notes
     alarm = result.basis.monitors.alarm[:, result.basis.judged]
     for name, scores in zip(result.monitors, alarm):
         threshold = result.thresholds[name]

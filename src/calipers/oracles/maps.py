@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from calipers.arguments import names_arguments
 from calipers.arrays import F32, F64, I32, I64, Flags
 from calipers.data.maps import Sample
-from calipers.errors import UsageError
-from calipers.io.volumes.values import as_labels
+from calipers.errors import UsageError, shown, word
+from calipers.io.volumes.values import MEANINGS, as_labels, is_meaning
 from calipers.kernels.resampling import check_seed
 from calipers.oracles.corrupt import Choice, Corruption, several
 from calipers.synthetic.demo import stream
@@ -104,10 +104,14 @@ def corrupt_maps(
     check_seed(seed)
     steps = tuple(several(kind, choices, MAP_KINDS))
     _check_one_of(steps)
-    name = " + ".join(map(str, steps)) if name is None else name
+    name = " + ".join(map(str, steps)) if name is None else word("name", name)
     if isinstance(samples, np.ndarray | str | Mapping) or not isinstance(samples, Iterable):
         raise UsageError(
             f"samples is a list of samples or of arrays of labels, not {type(samples).__name__}"
+        )
+    if not is_meaning(labels):
+        raise UsageError(
+            f"labels is one of {', '.join(MEANINGS)}, or the values that count; not {shown(labels)}"
         )
     plan = MapCorruption(steps, name, seed, labels)
     return Corrupted(samples, plan) if isinstance(samples, Sequence) else _one_by_one(samples, plan)
@@ -223,8 +227,10 @@ def _sample(entry: Any, k: int, labels: Meaning) -> Sample:
     if hasattr(entry, "load"):
         sample: Sample = entry.load(label_values=labels)
         return sample
+    if np.ma.is_masked(entry):
+        raise UsageError(f"samples[{k}] has masked entries: fill them, or leave the sample out")
     array = np.asarray(entry)
-    if array.ndim not in (2, 3):
+    if array.ndim not in (2, 3) or not array.size:
         raise UsageError(
             f"samples[{k}] is a sample or an array of labels [z, ]y, x, not {type(entry).__name__}"
         )

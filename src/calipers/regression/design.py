@@ -407,7 +407,21 @@ def _cells(name: str, column: Any) -> Cells:
     """Return numbers as an array and anything else as texts; missing values are NaN or an empty
     text.
     """
-    array = np.asarray(column)
+    # NumPy would read what lies below a mask as if it were data.
+    if np.ma.is_masked(column):
+        raise InputError(
+            "a value for every row, or None",
+            rule="type",
+            file=MEMORY,
+            field=name,
+            value="an array with masked entries",
+        )
+    try:
+        array = np.asarray(column)
+    except ValueError:
+        raise InputError(
+            "one value per row", rule="type", file=MEMORY, field=name, value=column
+        ) from None
     if array.ndim != 1:
         raise InputError(
             "one value per row", rule="length", file=MEMORY, field=name, value=array.shape

@@ -335,7 +335,9 @@ def _check_base(grid: Grid, base: Mapping[str, Any]) -> None:
                 f"the base has {name!r}, which is not a choice of the grid; "
                 f"{did_you_mean(name, grid)}"
             )
-        if value not in grid[name]:
+        # Arrays and frames are no value of a grid, and cannot be compared with one.
+        is_value = isinstance(value, str | bool | int | float | np.generic | Sequence)
+        if not is_value or value not in grid[name]:
             values = ", ".join(map(str, grid[name]))
             raise UsageError(f"the base has {name} = {value!r}, which is not in the grid: {values}")
 

@@ -8,7 +8,7 @@ normalisation for scores); values that do not fit are errors, never guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,18 @@ PERCENT = 100
 DIVISORS = {"uint8": 255, "uint16": 65_535, "percent": PERCENT}
 LEAST_PERCENT = 50  # a model that is never surer than this, over all its maps, has other scores
 MOST_LABELS = 20  # whole numbers up to here are rather labels than pixels of a picture
+
+
+def is_meaning(labels: Any) -> bool:
+    """Return whether this is a word for what label values mean, or one or more whole numbers."""
+    if isinstance(labels, str):
+        return labels in MEANINGS
+    # What can be read once would be gone after this look, and an array may have no entries.
+    is_list = isinstance(labels, Collection) and getattr(labels, "shape", (1,)) != ()
+    values = list(labels) if is_list else []
+    if not all(isinstance(value, int | np.integer) for value in values):
+        return False
+    return bool(values) and not any(isinstance(value, bool) for value in values)
 
 
 def as_labels(array: Array, meaning: Meaning = "binary", *, file: str = "<arrays>") -> Array:
