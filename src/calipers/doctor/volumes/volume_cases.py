@@ -95,6 +95,9 @@ def misspelt(labels: Survey, one: Survey) -> list[Symptom]:
 
 def cases(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symptom]:
     """Samples that one side lacks."""
+    # Of references of which none can be opened, the names alone are no cases.
+    if not labels.files:
+        return
     missing = [name for name in labels.files if name not in one.files]
     references = {*labels.files, *dict(labels.problems)}
     extra = [name for name in one.files if name not in references]
