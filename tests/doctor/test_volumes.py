@@ -761,26 +761,3 @@ def test_classes_are_not_taken_for_numbers(tmp_path):
         checkup = checked(folder, put(tmp_path / name, predictions))
         assert codes(checkup) == set(), name
         assert "--labels" not in checkup.commands[0]
-
-
-def test_models_side_by_side_are_evaluated_each(tmp_path) -> None:
-    truth = put(tmp_path / "truth", labels())
-    for model in ("swin", "unet"):
-        put(tmp_path / "models" / model, labels())
-    checkup = checked(truth, tmp_path / "models")
-    assert codes(checkup) == {"several-models"}
-    (command,) = checkup.commands
-    assert shlex.split(command)[3:] == [str(tmp_path / "models" / m) for m in ("swin", "unet")]
-    assert checkup.refused
-    # A folder without some cases is no model of its own.
-    (tmp_path / "models" / "unet" / "case0.npz").unlink()
-    assert "several-models" not in codes(checked(truth, tmp_path / "models"))
-
-
-def test_predictions_are_not_blamed_for_references_that_cannot_be_read(tmp_path) -> None:
-    truth = put(tmp_path / "truth", {"case0_mask": np.zeros((8, 9), np.uint8)}, suffix=".png")
-    (truth / "case0_mask.png").write_bytes(b"no picture")
-    cad = put(tmp_path / "cad", {"case0": np.eye(9, dtype=np.uint8)[:8]}, suffix=".png")
-    checkup = checked(truth, cad)
-    assert "extra-cases" not in codes(checkup)
-    assert "  files        none of 1 can be read as references" in checkup.lines()

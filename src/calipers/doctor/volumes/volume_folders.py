@@ -45,12 +45,15 @@ from calipers.doctor.volumes.volume_cases import (
     cases,
     copies,
     groups_of,
+    kinds_of_files,
     misspelt,
     names,
     odd_cases,
+    several_kinds,
 )
 from calipers.doctor.volumes.volume_grids import grids
 from calipers.errors import CalipersError, InputError
+from calipers.io.name_patterns import MOST_KINDS, KindOfFile
 from calipers.io.read import PathName, sniff
 from calipers.io.volumes.dataset_json import label_folders
 from calipers.io.volumes.labels import LabelVolumesReader
@@ -233,6 +236,9 @@ def check_volumes(inputs: Inputs) -> VolumeCheckup:
     if not inputs.predictions:
         return _check_alone(inputs)
     inputs = _with_predicted_labels(inputs)
+    kinds = kinds_of_files(inputs)
+    if kinds:
+        return _by_kind(inputs, kinds)
     folders = _folders_of_models(inputs)
     if folders:
         checkup = check_volumes(replace(inputs, predictions=folders))
@@ -315,6 +321,23 @@ def _with_predicted_labels(inputs: Inputs) -> Inputs:
         # Names of the predictions may have an ending of their own, which is told later.
         shared[folder] = sum(_is_part(name, predicted) for name in names)
     return replace(inputs, references=max(folders, key=lambda folder: shared[folder]))
+
+
+def _by_kind(inputs: Inputs, kinds: Sequence[KindOfFile]) -> VolumeCheckup:
+    """Examine one kind of file after the other, of folders of cases with several: each has a
+    command.
+    """
+    checkups = []
+    for kind in kinds[:MOST_KINDS]:
+        patterns = {"reference_pattern": kind.reference_pattern, "pattern": kind.pattern}
+        reading = {**inputs.reading, **patterns}
+        checkups.append(check_volumes(replace(inputs, reading=reading)))
+    findings = [several_kinds(inputs, kinds)]
+    commands: list[str] = []
+    for checkup in checkups:
+        findings += [symptom for symptom in checkup.findings if symptom not in findings]
+        commands += checkup.commands
+    return replace(checkups[0], findings=tuple(findings), commands=tuple(commands), refused=True)
 
 
 def _folders_of_models(inputs: Inputs) -> dict[str, PathName]:
