@@ -18,7 +18,7 @@ from calipers.arrays import F64
 from calipers.cli.main import run
 from calipers.doctor import checkup
 from calipers.doctor.checkup import check_files
-from calipers.doctor.spelling import class_index, image_index, same_names
+from calipers.doctor.spelling import class_index, image_index, most_images, same_names
 from calipers.errors import InputError, did_you_mean
 from calipers.io.read import read
 from doctor_cases import Tables, corners, demo, documents, saved_documents, saved_tables, tables
@@ -640,3 +640,64 @@ def test_images_that_the_references_do_not_list_are_not_called_misnamed(folder):
     (finding,) = check_files("refs.csv", {"preds": "preds.csv"}).findings
     assert (finding.code, finding.count) == ("unknown-image", 1)
     assert "do not list these images" in finding.hint
+
+
+def test_models_in_folders_side_by_side_are_called_like_these(folder, capsys):
+    sound_tables(folder)
+    for model in ("retina", "yolo"):
+        (folder / "runs" / model).mkdir(parents=True)
+        (folder / "runs" / model / "preds.csv").write_bytes((folder / "preds.csv").read_bytes())
+    text = (folder / "preds.csv").read_text().splitlines()
+    (folder / "runs" / "yolo" / "preds.csv").write_text("\n".join(text[:-1]) + "\n")
+    code, out, _ = said(capsys, "doctor", "refs.csv", "runs", "--json")
+    document = json.loads(out)
+    assert code == 2
+    assert [finding["code"] for finding in document["findings"]] == ["not-a-file"]
+    (command,) = document["commands"]
+    assert command.endswith("refs.csv retina=runs/retina/preds.csv yolo=runs/yolo/preds.csv")
+    # Given one by one, they are named in the same way.
+    _, _, said_of_names = said(
+        capsys, "doctor", "refs.csv", "runs/retina/preds.csv", "runs/yolo/preds.csv"
+    )
+    assert "retina=runs/retina/preds.csv yolo=runs/yolo/preds.csv" in said_of_names
+
+
+def test_names_of_files_of_some_images_are_called_so(folder):
+    images = [{"id": f"s{k}", "file_name": f"s{k}.png"} for k in range(6)]
+    boxes = [
+        {"id": k, "image_id": f"s{k}", "category_id": 1, "bbox": [10, 10, 20, 20]} for k in range(6)
+    ]
+    document = {"images": images, "annotations": boxes}
+    put(folder, {"refs.json": json.dumps({**document, "categories": [{"id": 1, "name": "a"}]})})
+    # Two images are none of the references.
+    match = most_images([f"s{k}.png" for k in range(8)], read("refs.json"))
+    assert match is not None
+    assert (match.how, len(match.images)) == ("file", 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ('{"image": {"0": "a"}, "score": {"0": 1}, "x0": {"0": 1}}', 'to_json(orient="records")'),
+        ('[{"image": "a", "label": "x", "score": 1, "box": [1, 2, 3, 4]}]', "bbox: [x, y, w, h]"),
+    ],
+)
+def test_json_of_scripts_is_refused_with_the_form_that_is_read(folder, capsys, text, hint):
+    sound_tables(folder)
+    put(folder, {"preds.json": text})
+    code, out, _ = said(capsys, "doctor", "refs.csv", "preds.json")
+    assert (code, hint in out) == (2, True)
+
+
+def test_targets_without_names_of_images_are_not_called_swapped(folder, capsys):
+    put(folder, {"targets.json": '[{"boxes": [[1, 2, 3, 4]], "labels": [1]}]'})
+    put(folder, {"m.json": '[{"boxes": [[1, 2, 3, 4]], "labels": [1], "scores": [0.5]}]'})
+    code, _, err = said(capsys, "doctor", "targets.json", "m.json")
+    assert (code, "no names of images" in err, "swapped" in err) == (2, True, False)
+
+
+def test_an_archive_of_boxes_is_told_how_boxes_are_read(folder, capsys):
+    sound_tables(folder)
+    np.savez(folder / "m.npz", boxes=np.ones((2, 4)), scores=np.ones(2))
+    code, out, _ = said(capsys, "doctor", "refs.csv", "m.npz")
+    assert (code, "from JSON or a table" in out) == (2, True)

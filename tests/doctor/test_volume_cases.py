@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def scores(of: Arrays) -> Arrays:
 
 
 def put(folder: Path, volumes: Arrays) -> Path:
-    folder.mkdir()
+    folder.mkdir(parents=True, exist_ok=True)
     for name, volume in volumes.items():
         write_volume(folder / f"{name}.npz", volume, spacing=(1.0, 1.0, 2.0))
     return folder
@@ -195,3 +196,63 @@ def test_a_table_without_a_row_for_every_case_is_told_of_labels(tmp_path) -> Non
     checkup = checked(refs, preds, groups)
     assert ("missing-group", "error") in codes(checkup)
     assert (checkup.refused, checkup.commands) == (True, ())
+
+
+def test_models_side_by_side_are_evaluated_each(tmp_path) -> None:
+    truth = put(tmp_path / "truth", discs())
+    for model in ("swin", "unet"):
+        put(tmp_path / "models" / model, discs())
+    checkup = checked(truth, tmp_path / "models")
+    assert codes(checkup) == {("several-models", "error")}
+    (command,) = checkup.commands
+    assert shlex.split(command)[3:] == [str(tmp_path / "models" / m) for m in ("swin", "unet")]
+    assert checkup.refused
+    # A folder without some cases is no model of its own.
+    (tmp_path / "models" / "unet" / "case0.npz").unlink()
+    assert ("several-models", "error") not in codes(checked(truth, tmp_path / "models"))
+
+
+def test_predictions_are_not_blamed_for_references_that_cannot_be_read(tmp_path) -> None:
+    truth = put(tmp_path / "truth", {})
+    (truth / "case0_mask.png").write_bytes(b"no picture")
+    cad = put(tmp_path / "cad", discs(1))
+    checkup = checked(truth, cad)
+    assert ("extra-cases", "error") not in codes(checkup)
+    assert "  files        none of 1 can be read as references" in checkup.lines()
+
+
+def put_kinds(folder: Path, kinds: dict[str, Arrays], below: str = "") -> Path:
+    """Write a folder for each case, with a file of each kind."""
+    for kind, volumes in kinds.items():
+        for case, volume in volumes.items():
+            put(folder / case / below, {kind: volume})
+    return folder
+
+
+@pytest.mark.parametrize("below", ["", "segmentations"])
+def test_a_file_for_each_class_has_a_command_for_each(tmp_path, capsys, below) -> None:
+    organs = {"liver": discs(), "spleen": {name: one[:, ::-1] for name, one in discs().items()}}
+    truth = put_kinds(tmp_path / "truth", organs, below)
+    for case, one in discs().items():
+        # The image of a case is no case that the predictions lack.
+        ct = np.arange(one.size, dtype=np.int16).reshape(one.shape) - 1000
+        put(truth / case, {"ct": ct})
+    cad = put_kinds(tmp_path / "cad", organs)
+    checkup = checked(truth, cad)
+    assert codes(checkup) == {("several-kinds", "error")}
+    assert len(checkup.commands) == 2
+    for command, organ in zip(checkup.commands, organs):
+        assert f"{organ}.npz" in command
+        assert run([*shlex.split(command)[1:], "--no-ci", "--json"]) == 0
+        cohort = json.loads(capsys.readouterr().out)["cohort"]
+        assert (cohort["images"], cohort["references"]) == (len(discs()), len(discs()))
+
+
+def test_numbered_slices_and_files_of_one_kind_are_no_kinds(tmp_path) -> None:
+    slices = {f"slice_{k:02d}": volume for k, volume in enumerate(discs().values())}
+    truth, cad = tmp_path / "truth", tmp_path / "cad"
+    for folder in (truth, cad):
+        put_kinds(folder, {name: {"case0": one, "case1": one} for name, one in slices.items()})
+    assert ("several-kinds", "error") not in codes(checked(truth, cad))
+    truth = put_kinds(tmp_path / "truth-of-one", {"seg": discs()})
+    assert not codes(checked(truth, put_kinds(tmp_path / "cad-of-one", {"seg": discs()})))

@@ -350,3 +350,18 @@ def test_a_broken_record_is_refused_at_its_place(tmp_path, format, which, old, n
     account = cohort.intake.files[which]
     assert dict(account.quarantined) == {rule: 1}
     assert account.read == account.used + 1
+
+
+def test_a_submission_of_one_class_has_five_words_for_every_box(tmp_path):
+    refs, dets = put(
+        tmp_path,
+        r_csv="image_id,x,y,w,h\na,1,2,30,40\na,50,60,7,8\nb,1,1,5,5\n",
+        d_csv="image_id,PredictionString\na,0.9 1 2 30 40 0.5 50 60 7 8\nb,\n",
+    )
+    detections = read(refs, dets).models["d"]
+    assert detections.boxes.tolist() == [[1, 2, 31, 42], [50, 60, 57, 68]]
+    assert detections.score.tolist() == [0.9, 0.5]
+    # Seven words are boxes of neither kind.
+    (dets,) = put(tmp_path, e_csv="image_id,PredictionString\na,0.9 1 2 30 40 0.5 50\n")
+    with pytest.raises(InputError, match="boxes of 6 words"):
+        read(refs, dets)

@@ -687,8 +687,11 @@ def named_files(entries: Sequence[str]) -> dict[str, str]:
         if not path:
             raise UsageError(f"a file is missing in {entry!r}: give PREDS as file or as name=file")
         if name in files:
+            names = [Path(place).resolve().parent.name for place in (files[name], path)]
+            # Their folders are rather called like the models than any names of ours.
+            first, second = names if len(set(names)) == 2 and all(names) else ("first", "second")
             raise UsageError(
-                f"two models are called {name!r}; name them: first={files[name]} second={path}"
+                f"two models are called {name!r}; name them: {first}={files[name]} {second}={path}"
             )
         files[name] = path
     return files

@@ -27,6 +27,7 @@ from calipers.data.rules import Delivery, Role, as_predictions, as_references
 from calipers.doctor.class_agreement import targets
 from calipers.doctor.findings import MOST_EXAMPLES, Symptom, conclusion, few, refusal
 from calipers.doctor.input_files import (
+    names_of_models,
     only_file,
     open_inputs,
     predictions_beside,
@@ -411,7 +412,7 @@ def _check_opened(opened: OpenReferences, symptoms: list[Symptom], inputs: Input
                 continue
             symptoms = [*symptoms, symptom]
             if len(places) > 1:
-                own_models = {model_name(place): place for place in places}
+                own_models = names_of_models(places)
                 rest = {other: of for other, of in inputs.predictions.items() if other != name}
                 inputs = replace(inputs, predictions={**rest, **own_models})
                 return _check_opened(opened, symptoms, inputs)

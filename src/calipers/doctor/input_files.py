@@ -118,6 +118,8 @@ def right_places(
     """
     about = fspath(path)
     inside, n_alike = _files_inside(path, index, options)
+    if not inside:
+        inside = _files_of_models(path, index, options)
     if len(inside) == 1:
         return inside, only_file(path, inside[0], "predictions", n_alike)
     if inside:
@@ -242,6 +244,34 @@ def _files_inside(path: PathName, index: ReferenceIndex, options: Options) -> tu
         if not any(_are_alike(parts, ours[other]) for other in distinct):
             distinct.append(name)
     return distinct, 1 + len(ours) - len(distinct)
+
+
+def _files_of_models(path: PathName, index: ReferenceIndex, options: Options) -> list[str]:
+    """Return the files with predictions in the folders of a folder, if each folder has one: so
+    experiments keep their models side by side, or the only one.
+    """
+    place = Path(fspath(path))
+    if not place.is_dir():
+        return []
+    folders = [entry for entry in sorted(place.iterdir()) if entry.is_dir()]
+    files: list[str] = []
+    for folder in folders[:MOST_RESULTS]:
+        inside, _ = _files_inside(folder, index, options)
+        # Which of several files of a folder is meant, nobody knows.
+        if len(inside) > 1:
+            return []
+        files += inside
+    return files
+
+
+def names_of_models(places: Sequence[str]) -> dict[str, str]:
+    """Return files by the names of their models: their own names, or those of their folders where
+    the own ones are equal.
+    """
+    names = [model_name(place) for place in places]
+    if len(set(names)) < len(names):
+        names = [Path(place).parent.name for place in places]
+    return dict(zip(names, places))
 
 
 def _names_others(parts: Sequence[ObjectPart]) -> bool:

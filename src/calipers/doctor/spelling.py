@@ -101,10 +101,10 @@ def most_images(names: Sequence[str], cohort: Cohort) -> ImageMatch | None:
     """
     distinct = dict.fromkeys(names)
     for how, words, rule in IMAGE_RULES:
-        for known_names in _known_names(cohort):
+        for position, known_names in enumerate(_known_names(cohort)):
             images = _matched(distinct, known_names, rule, is_complete=False)
             if images is not None and len(images) > max(len(distinct) / 2, FEWEST_AFFIXED):
-                return ImageMatch(how, words, images)
+                return _in_words(how, words, images, position)
     return None
 
 
@@ -153,14 +153,19 @@ def same_names(names: Sequence[str], *lists: Sequence[str]) -> ImageMatch | None
         for position, known_names in enumerate(lists):
             images = _matched(distinct, known_names, rule)
             if images is not None:
-                if how == "type" and position:
-                    return ImageMatch("file", "file names in place of ids", images)
-                return ImageMatch(how, words, images)
+                return _in_words(how, words, images, position)
     for known_names in lists:
         match = _affixed(list(distinct), known_names)
         if match is not None:
             return match
     return None
+
+
+def _in_words(how: str, words: str, images: Mapping[str, int], position: int) -> ImageMatch:
+    """Return the match by a rule; equal names in a list behind that of ids are names of files."""
+    if how == "type" and position:
+        return ImageMatch("file", "file names in place of ids", images)
+    return ImageMatch(how, words, images)
 
 
 def _affixed(names: Sequence[str], known_names: Sequence[str]) -> ImageMatch | None:

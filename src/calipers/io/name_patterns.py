@@ -20,6 +20,7 @@ from calipers.io.volumes.open import extensions
 
 SLOT = "{name}"
 BOUNDARY = re.compile(r"[_\-. /]")
+DIGIT = re.compile(r"\d")
 FEWEST_CASES = 2  # folders that have a file of one kind
 MOST_KINDS = 12  # kinds of files in the folders of cases
 
@@ -89,6 +90,47 @@ def proposed_patterns(references: Mapping[str, str], predictions: Mapping[str, s
         elif own.pattern != SLOT:
             patterns[option] = own.pattern + extension
     return Proposal({} if choices else patterns, most_equal, choices)
+
+
+class KindOfFile(NamedTuple):
+    """A file that every case has, such as ``liver`` in ``s0001/segmentations/liver.nii.gz``."""
+
+    kind: str
+    reference_pattern: str
+    pattern: str
+
+
+def shared_kinds(
+    references: Mapping[str, str], predictions: Mapping[str, str]
+) -> tuple[list[KindOfFile], int]:
+    """Return the kinds of files that the folders of cases have on both sides, by their names, and
+    how many kinds there are on either side. Slices are numbered, and are no kinds.
+    """
+    ours, theirs = _kinds(references), _kinds(predictions)
+    kinds = []
+    for kind in sorted(ours.keys() & theirs.keys()):
+        (mine, cases), (other, other_cases) = ours[kind], theirs[kind]
+        if len(cases & other_cases) >= FEWEST_CASES:
+            patterns = (mine + _extension(references), other + _extension(predictions))
+            kinds.append(KindOfFile(kind, *patterns))
+    return kinds, max(len(ours), len(theirs))
+
+
+def _kinds(names: Collection[str]) -> dict[str, tuple[str, set[str]]]:
+    """Return kind -> pattern and cases, of files without a number in folders with one."""
+    kinds: dict[str, tuple[str, set[str]]] = {}
+    for name in names:
+        *folders, kind = name.split("/")
+        numbered = [folder for folder in folders if DIGIT.search(folder)]
+        if DIGIT.search(kind) or len(numbered) != 1:
+            return {}
+        place = "/".join(SLOT if folder in numbered else folder for folder in folders)
+        pattern, cases = kinds.setdefault(kind, (f"{place}/{kind}", set()))
+        # Two files of a kind in different places of a case: which is meant, is not known.
+        if pattern != f"{place}/{kind}":
+            return {}
+        cases.add(numbered[0])
+    return kinds
 
 
 def _by_pattern(names: Collection[str]) -> list[_NamesByPattern]:

@@ -77,3 +77,14 @@ def test_a_cell_of_a_row_is_named_by_its_pointer(tmp_path: Path) -> None:
     with pytest.raises(cal.InputError) as error:
         cal.read(tmp_path / "t.json")
     assert (error.value.location, error.value.value) == ("/0/x1", "'three'")
+
+
+def test_a_list_and_the_origin_of_images_are_no_classes(tmp_path: Path) -> None:
+    text = 'image_id,width,height,bbox,source\na,99,99,"[1, 2, 3, 4]",usask_1\n'
+    (tmp_path / "t.csv").write_text(text)
+    assert cal.read(tmp_path / "t.csv").classes == ("object",)
+    # Any other text may be a class.
+    (tmp_path / "t.csv").write_text(text.replace("source", "finding"))
+    with pytest.raises(cal.InputError) as error:
+        cal.read(tmp_path / "t.csv")
+    assert error.value.rule == "missing-column"

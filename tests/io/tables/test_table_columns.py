@@ -104,3 +104,31 @@ def test_width_and_height_of_the_image_are_no_sides_of_boxes(tmp_path) -> None:
     with pytest.raises(InputError) as refused:
         cal.read(points)
     assert refused.value.rule == "box-columns"
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Image Index,Finding Label", "Image.Index,Finding.Label", "imageIndex,findingLabel"],
+)
+def test_names_of_texts_may_be_joined_in_any_way(tmp_path: Path, header: str) -> None:
+    (tmp_path / "t.csv").write_text(f"{header},x0,y0,x1,y1\na,polyp,1,2,3,4\n")
+    cohort = cal.read(tmp_path / "t.csv")
+    assert (cohort.images.ids, cohort.classes) == (("a",), ("polyp",))
+
+
+@pytest.mark.parametrize("x", ["xmin", "x_min", "x0", "x1"])
+@pytest.mark.parametrize("sides", ["width,height", "w,h"])
+def test_a_corner_and_sides_are_a_box(tmp_path: Path, x: str, sides: str) -> None:
+    header = f"image,class,{x},{x.replace('x', 'y')},{sides}"
+    (tmp_path / "t.csv").write_text(f"{header}\na,polyp,10,20,3,4\nb,polyp,1,2,30,40\nc,,,,,\n")
+    cohort = cal.read(tmp_path / "t.csv")
+    assert cohort.references.boxes.tolist() == [[10, 20, 13, 24], [1, 2, 31, 42]]
+    assert cohort.images.ids == ("a", "b", "c")
+
+
+def test_the_last_corner_alone_is_no_first_one(tmp_path: Path) -> None:
+    header = "image,class,x0,x1,y1,w,h"
+    (tmp_path / "t.csv").write_text(f"{header}\na,polyp,10,20,3,4,5\n")
+    with pytest.raises(InputError) as refused:
+        cal.read(tmp_path / "t.csv")
+    assert refused.value.rule == "box-columns"

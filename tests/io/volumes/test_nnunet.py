@@ -141,6 +141,25 @@ def test_pickles_of_nndetection_are_refused_with_the_command_that_exports_them(t
     assert error.value.rule == "pickle"
 
 
+def test_arrays_of_a_pickle_are_read_once_they_are_json(tmp_path) -> None:
+    labels, predictions = nndetection(tmp_path)
+    exported = cal.read(labels, {"m": predictions}).predictions("m")
+    arrays = {
+        "pred_boxes": [[0, 1, 4, 6, 0, 4], [0, 1, 4, 6, 5, 9]],
+        "pred_scores": [0.9, 0.4],
+        "pred_labels": [0.0, 1.0],
+        "restore": True,
+    }
+    path = predictions / "case0_boxes.json"
+    path.write_text(json.dumps(arrays))
+    read = cal.read(labels, {"m": predictions}).predictions("m")
+    assert read.boxes.tolist() == exported.boxes.tolist()
+    assert read.label.tolist() == exported.label.tolist()
+    path.write_text(json.dumps({**arrays, "pred_scores": [0.9]}))
+    with pytest.raises(InputError, match="of one length"):
+        cal.read(labels, {"m": predictions})
+
+
 UNKNOWN_CASE = '{"1": {"score": 1, "label": 0, "box": [0, 0, 4, 4, 0, 4]}}'
 
 

@@ -11,21 +11,29 @@ whatever they are called. A table of groups is read as `calipers maps` reads it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from os import fspath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calipers.doctor.findings import MOST_EXAMPLES, Symptom, few, refusal
 from calipers.doctor.reference_checks import torn_patients
+from calipers.doctor.remedies import Inputs
 from calipers.doctor.spelling import same_names
 from calipers.errors import InputError
-from calipers.io.name_patterns import proposed_patterns, said_choices
+from calipers.io.name_patterns import (
+    KindOfFile,
+    proposed_patterns,
+    said_choices,
+    shared_kinds,
+)
 from calipers.io.read import PathName
 from calipers.io.reader import ImageList, Options
 from calipers.io.tables.objects import add_groups
 from calipers.io.tables.table import open_table
+from calipers.io.volumes.pairing import list_samples
 from calipers.io.volumes.volume import Volume
 
 if TYPE_CHECKING:
@@ -70,6 +78,33 @@ def names(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symp
     )
 
 
+def kinds_of_files(inputs: Inputs) -> list[KindOfFile]:
+    """Return the kinds of files that the cases of both folders have, if one side has several: a
+    file for each class, or images beside labels.
+    """
+    reading = inputs.reading
+    if len(inputs.predictions) != 1 or reading.get("pattern") or reading.get("reference_pattern"):
+        return []
+    (path,) = inputs.predictions.values()
+    references = list_samples(Path(fspath(inputs.references)), "references").files
+    predictions = list_samples(Path(fspath(path)), "predictions").files
+    kinds, n_kinds = shared_kinds(references, predictions)
+    return kinds if n_kinds > 1 else []
+
+
+def several_kinds(inputs: Inputs, kinds: Sequence[KindOfFile]) -> Symptom:
+    """Return the finding that every case has several files, of which each needs a command."""
+    (path,) = inputs.predictions.values()
+    message = "every case has several files: read together, each would be a case of the same class"
+    hint = "evaluate this kind of file, with its patterns"
+    if len(kinds) > 1:
+        hint = "evaluate one kind of file after the other, each with its patterns"
+    names = few([kind.kind for kind in kinds])
+    return Symptom(
+        "several-kinds", "error", fspath(path), message, len(kinds), len(kinds), hint, names
+    )
+
+
 def misspelt(labels: Survey, one: Survey) -> list[Symptom]:
     """Return the finding on names that differ in a way that no pattern expresses, such as zeros."""
     unknown = [name for name in one.files if name not in labels.files]
@@ -95,6 +130,9 @@ def misspelt(labels: Survey, one: Survey) -> list[Symptom]:
 
 def cases(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symptom]:
     """Samples that one side lacks."""
+    # Of references of which none can be opened, the names alone are no cases.
+    if not labels.files:
+        return
     missing = [name for name in labels.files if name not in one.files]
     references = {*labels.files, *dict(labels.problems)}
     extra = [name for name in one.files if name not in references]

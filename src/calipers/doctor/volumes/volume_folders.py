@@ -45,12 +45,15 @@ from calipers.doctor.volumes.volume_cases import (
     cases,
     copies,
     groups_of,
+    kinds_of_files,
     misspelt,
     names,
     odd_cases,
+    several_kinds,
 )
 from calipers.doctor.volumes.volume_grids import grids
 from calipers.errors import CalipersError, InputError
+from calipers.io.name_patterns import MOST_KINDS, KindOfFile
 from calipers.io.read import PathName, sniff
 from calipers.io.volumes.dataset_json import label_folders
 from calipers.io.volumes.labels import LabelVolumesReader
@@ -146,6 +149,9 @@ class Survey:
         """Yield what was read."""
         headers = [facts.volume for facts in self.files.values()]
         yield f"{self.source}: {self.role}"
+        if not headers:
+            yield f"  files        none of {len(self.problems)} can be read as {self.role}"
+            return
         yield f"  format       {_counted(volume.format for volume in headers)}"
         yield f"  files        {len(headers)}, {sum(volume.bytes for volume in headers):,} bytes"
         shapes = _counted(shape_text(volume.shape) for volume in headers)
@@ -230,6 +236,14 @@ def check_volumes(inputs: Inputs) -> VolumeCheckup:
     if not inputs.predictions:
         return _check_alone(inputs)
     inputs = _with_predicted_labels(inputs)
+    kinds = kinds_of_files(inputs)
+    if kinds:
+        return _by_kind(inputs, kinds)
+    folders = _folders_of_models(inputs)
+    if folders:
+        checkup = check_volumes(replace(inputs, predictions=folders))
+        symptoms = (_side_by_side(inputs, folders), *checkup.findings)
+        return replace(checkup, findings=symptoms, refused=True)
     reading = inputs.reading
     labels = survey(inputs.references, "references", reading.get("reference_pattern"), inputs)
     models = {}
@@ -307,6 +321,70 @@ def _with_predicted_labels(inputs: Inputs) -> Inputs:
         # Names of the predictions may have an ending of their own, which is told later.
         shared[folder] = sum(_is_part(name, predicted) for name in names)
     return replace(inputs, references=max(folders, key=lambda folder: shared[folder]))
+
+
+def _by_kind(inputs: Inputs, kinds: Sequence[KindOfFile]) -> VolumeCheckup:
+    """Examine one kind of file after the other, of folders of cases with several: each has a
+    command.
+    """
+    checkups = []
+    for kind in kinds[:MOST_KINDS]:
+        patterns = {"reference_pattern": kind.reference_pattern, "pattern": kind.pattern}
+        reading = {**inputs.reading, **patterns}
+        checkups.append(check_volumes(replace(inputs, reading=reading)))
+    findings = [several_kinds(inputs, kinds)]
+    commands: list[str] = []
+    for checkup in checkups:
+        findings += [symptom for symptom in checkup.findings if symptom not in findings]
+        commands += checkup.commands
+    return replace(checkups[0], findings=tuple(findings), commands=tuple(commands), refused=True)
+
+
+def _folders_of_models(inputs: Inputs) -> dict[str, PathName]:
+    """Return the folders of several models that lie side by side in a folder that was given as one
+    model: each of them has a file for every reference, under its own name.
+    """
+    if len(inputs.predictions) != 1 or inputs.reading.get("pattern"):
+        return {}
+    place = Path(fspath(next(iter(inputs.predictions.values()))))
+    if not place.is_dir():
+        return {}
+    folders = [entry for entry in sorted(place.iterdir()) if entry.is_dir()]
+    if len(folders) < 2:
+        return {}
+    references = Path(fspath(inputs.references))
+    cases_of_references = set(
+        list_samples(references, "references", inputs.reading.get("reference_pattern")).files
+    )
+    models: dict[str, PathName] = {}
+    for folder in folders:
+        try:
+            samples = list_samples(folder, "predictions", None)
+        except InputError:
+            # Folders without volumes are of something else.
+            continue
+        if samples.single or not cases_of_references <= set(samples.files):
+            return {}
+        models[folder.name] = fspath(folder)
+    return models if len(models) > 1 else {}
+
+
+def _side_by_side(inputs: Inputs, folders: Mapping[str, PathName]) -> Symptom:
+    """Return the finding that a folder holds several models."""
+    (path,) = inputs.predictions.values()
+    n = len(folders)
+    message = "the folder as a whole is not a model; each folder in it has a file for every case"
+    hint = "give these folders: each is a model"
+    return Symptom(
+        "several-models",
+        "error",
+        fspath(path),
+        message,
+        n,
+        n,
+        hint,
+        few([f"{name}={folder}" for name, folder in folders.items()]),
+    )
 
 
 def _under_reference_name(one: Survey, labels: Survey) -> Survey:

@@ -407,6 +407,16 @@ def _prediction_columns(
             names[str(key) if as_text else key] = name
         classes = {key: place[name] for key, name in names.items() if name in place}
     if classes is None:
+        keys_in_records = _keys_in_records(input_file)
+        if keys_in_records and "category_id" not in keys_in_records:
+            raise InputError(
+                "COCO results, with image_id, category_id, bbox and score",
+                rule="missing-key",
+                file=input_file.file,
+                value=keys_in_records,
+                hint="rows with names of images and classes have boxes as x0, y0, x1, y1, or as "
+                "bbox: [x, y, w, h]",
+            )
         raise InputError(
             "categories with names",
             rule="unknown-category",
@@ -479,16 +489,20 @@ def _listed(input_file: InputFile, outline: Outline, name: str) -> list[dict[str
 def require_references(input_file: InputFile, is_list: bool, keys: list[str]) -> None:
     """Refuse a document that cannot be references."""
     if is_list:
-        keys_in_records = dict.fromkeys(KEY.findall(input_file.data[:HEAD]))
+        keys_in_records = _keys_in_records(input_file)
         value = "a list"
         if keys_in_records:
-            value += f" of records with {b', '.join(keys_in_records).decode('ascii')}"
+            value += f" of records with {', '.join(keys_in_records)}"
+        hint = "a list of results holds predictions: are the two files swapped?"
+        # Targets of torchvision and torchmetrics have no scores, and do not name their images.
+        if "boxes" in keys_in_records and not {"score", "scores"} & set(keys_in_records):
+            hint = "this list has no names of images: write the references as COCO, or as a table"
         raise InputError(
             "a COCO document with images, annotations and categories",
             rule="wrong-role",
             file=input_file.file,
             value=value,
-            hint="a list of results holds predictions: are the two files swapped?",
+            hint=hint,
         )
     missing = [name for name in ("images", "annotations", "categories") if name not in keys]
     if missing:
@@ -504,13 +518,22 @@ def require_references(input_file: InputFile, is_list: bool, keys: list[str]) ->
         )
 
 
+def _keys_in_records(input_file: InputFile) -> list[str]:
+    """Return the keys at the beginning of a file."""
+    return [key.decode("ascii") for key in dict.fromkeys(KEY.findall(input_file.data[:HEAD]))]
+
+
 def no_predictions_error(input_file: InputFile, keys: list[str]) -> InputError:
     """Return the error for a document that cannot be predictions."""
+    # The columns of a table, which is an object of objects as pandas writes it by default.
+    is_table = "score" in keys or "confidence" in keys
+    hint = 'a table of pandas is read if it was written with to_json(orient="records")'
     return InputError(
         "a COCO results list, or a document with scored annotations",
         rule="wrong-role",
         file=input_file.file,
         value=keys[:20],
+        hint=hint if is_table else "",
     )
 
 

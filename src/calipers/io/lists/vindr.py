@@ -4,7 +4,8 @@
 The tables are those of Nguyen et al. (2022), "VinDr-CXR: An open dataset of chest X-rays with
 radiologist's annotations": ``image_id``, ``rad_id`` (the reader), ``class_name``, ``x_min`` to
 ``y_max``; "No finding" has no box. A submission has the columns ``image_id`` and
-``PredictionString``, with ``class confidence x_min y_min x_max y_max`` for every box.
+``PredictionString``, with ``class confidence x_min y_min x_max y_max`` for every box. Those of
+other challenges with one class have the same columns, and ``confidence x y width height``.
 
 `calipers.io.read` calls `VindrReader`.
 """
@@ -27,7 +28,7 @@ from calipers.io.lists.listing import (
     expand_strings,
     names_in,
 )
-from calipers.io.reader import Sniffed
+from calipers.io.reader import Options, Sniffed
 from calipers.io.tables.table import FileTable, texts
 
 NO_FINDING = "No finding"
@@ -50,6 +51,7 @@ CLASSES = (
     "Pulmonary fibrosis",
     NO_FINDING,
 )
+SIDES = ("x", "y", "w", "h")  # of submissions without classes
 EMPTY_CELL = re.compile(r"[,;\t]\"?No finding\"?[,;\t]")
 
 
@@ -84,11 +86,30 @@ class VindrReader(ListReader):
         """Empty the class of rows without finding; give every box of a submission a row."""
         image = column_in(table, "image_id")
         if PREDICTION_STRING in names_in(table):
+            if _lacks_classes(table):
+                example = "0.9 10 20 290 380"
+                return expand_strings(table, image, ("score", *SIDES), example)
             names = ("class_name", "score", *BOX)
             return _named_classes(expand_strings(table, image, names, "0 0.9 10 20 300 400"))
         column = column_in(table, "class_name")
         classes = [name if name != NO_FINDING else "" for name in texts(table, column)]
         return derived(table, {column: classes})
+
+    def _own_options(self, table: FileTable, options: Options) -> Options:
+        """Boxes of submissions without classes are given by their sides."""
+        options = super()._own_options(table, options)
+        is_sided = set(SIDES) <= set(table.names)
+        return replace(options, box_format="xywh") if is_sided else options
+
+
+def _lacks_classes(table: FileTable) -> bool:
+    """Return whether boxes are five words, as where there is one class: ``confidence x y width
+    height``, as in the Global Wheat Detection challenge.
+    """
+    cells = texts(table, column_in(table, PREDICTION_STRING))
+    counts = {len(cell.split()) for cell in cells}
+    has_sixes = all(n % 6 == 0 for n in counts)
+    return not has_sixes and all(n % 5 == 0 for n in counts)
 
 
 def _named_classes(table: FileTable) -> FileTable:

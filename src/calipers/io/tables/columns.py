@@ -47,6 +47,8 @@ BOX_LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("cxcywh", ("cx", "cy", "cz", "w", "h", "d")),
     ("cxcywh", ("cx", "cy", "w", "h")),
 )
+# Corners that may stand with sides where the other corner is missing: xmin, ymin, width, height.
+LOW_CORNERS = (("x0", "y0"), ("xmin", "ymin"), ("x_min", "y_min"), ("x1", "y1"))
 # Other names of w, h and d. They are sides of the image beside corners, or beside w and h.
 SIDES = {"w": "width", "h": "height", "d": "depth"}
 ORIGINS = (("x", "y"), ("cx", "cy"))  # to which they belong
@@ -80,8 +82,23 @@ class ColumnSpec:
         return column
 
     def among(self, columns: Mapping[str, str]) -> str | None:
-        """Return the column of a known name, of columns by their name in lower case."""
-        return next((columns[alias] for alias in self.aliases if alias in columns), None)
+        """Return the column of a known name, of columns by their name in lower case.
+
+        Names of texts are also found with blanks, dots or dashes, as spreadsheets and R write them,
+        or without any sign: ``Image Index``, ``Image.Index`` and ``imageIndex`` are one name.
+        """
+        for alias in self.aliases:
+            if alias in columns:
+                return columns[alias]
+        if self.kind != "text":
+            return None
+        joined: dict[str, str] = {}
+        for name, column in columns.items():
+            joined.setdefault(_joined(name), column)
+        for alias in self.aliases:
+            if _joined(alias) in joined:
+                return joined[_joined(alias)]
+        return None
 
     def require(self, table: FileTable, choice: str | None = None) -> str:
         """Return the column, or raise."""
@@ -124,6 +141,10 @@ class ColumnSpec:
         return values, bad
 
 
+def _joined(name: str) -> str:
+    return re.sub(r"[\s._-]+", "", name)
+
+
 Declaration = Mapping[str, ColumnSpec]
 
 
@@ -142,13 +163,23 @@ def declare(*columns: ColumnSpec) -> dict[str, ColumnSpec]:
 OBJECTS = declare(
     ColumnSpec(
         "image",
-        ("image", "image_id", "imageid", "file_name", "filename", "image_name", "image_path"),
+        (
+            "image",
+            "image_id",
+            "imageid",
+            "file_name",
+            "filename",
+            "image_name",
+            "image_path",
+            "image_index",
+            "image_filename",
+        ),
         required=True,
         hint=NAMELESS_HINT.format("image"),
     ),
     ColumnSpec(
         "class",
-        ("class", "class_name", "label", "category", "category_name"),
+        ("class", "class_name", "label", "category", "category_name", "finding_label"),
         hint=NAMELESS_HINT.format("class"),
     ),
     ColumnSpec(
@@ -255,7 +286,7 @@ def find_layout(table: FileTable, choices: Mapping[str, str], box_format: str | 
     """Return the layout of a table of objects, or raise for a column that is missing."""
     names, file = table.names, table.file
     columns = find_columns(table, {**OBJECTS, **BOXES}, choices, shared=False)
-    columns = _with_sides(columns, table)
+    columns = _with_sides(_with_corner(columns), table)
     implied, box = _box_layout(columns, names, file)
     columns = _without_sides(columns, box, implied, table)
     names_in_use = {columns[name] for name in (*OBJECTS, *box) if name in columns}
@@ -265,6 +296,19 @@ def find_layout(table: FileTable, choices: Mapping[str, str], box_format: str | 
         box_format=_checked_box_format(implied, box, box_format, file),
         others=tuple(name for name in names if name and name not in names_in_use),
     )
+
+
+def _with_corner(columns: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns with x and y if they are called as a corner, and no other one is there."""
+    for x, y in LOW_CORNERS:
+        others = [set(box[2:]) for _, box in BOX_LAYOUTS if box[:2] == (x, y)]
+        has_place = bool({"x", "y", "cx", "cy"} & set(columns))
+        is_paired = any(other & set(columns) for other in others)
+        is_second = x == "x1" and "x0" in columns
+        if {x, y} <= set(columns) and not (has_place or is_paired or is_second):
+            rest = {name: column for name, column in columns.items() if name not in (x, y)}
+            return {**rest, "x": columns[x], "y": columns[y]}
+    return dict(columns)
 
 
 def _with_sides(columns: Mapping[str, str], table: FileTable) -> dict[str, str]:

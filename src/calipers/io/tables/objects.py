@@ -63,6 +63,8 @@ UNLISTED = (
 MANY_NAMES, LONG_HINT = 1000, 300
 BOX_LIST = "bbox"  # a column with all numbers of a box
 SOLE_CLASS = "object"  # of references without a column of classes
+# Columns of text that say where an image comes from, never what an object is.
+ORIGINS_OF_IMAGES = {"source", "dataset", "split", "subset", "fold", "site", "scanner", "sex"}
 
 
 class TableReader(Reader):
@@ -345,7 +347,9 @@ def _sole_class(table: FileTable, options: Options) -> str | None:
         return None
     for name in layout.others:
         # A class under a name that we do not know must not be lost without a word.
-        if numbers(table, name)[1]:
+        # The texts of a list of numbers are no classes.
+        is_other = name.lower() in {BOX_LIST, *ORIGINS_OF_IMAGES}
+        if not is_other and numbers(table, name)[1]:
             return None
     note = f"no column of classes: all objects are of the class {SOLE_CLASS!r}"
     table.notes.append(note)

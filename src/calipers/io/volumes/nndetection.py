@@ -4,8 +4,9 @@
 References are label volumes whose values are instances, beside ``case.json`` with
 ``{"instances": {"1": 0, "2": 1}}``, which gives every instance its class (a number from 0; names
 come from ``dataset.json``). Predictions are the files ``case_boxes.json`` that
-``nndet_boxes2nii`` writes: ``{"1": {"score": 0.9, "label": 0, "box": [...]}}``. The pickles
-``case_boxes.pkl`` are never opened.
+``nndet_boxes2nii`` writes: ``{"1": {"score": 0.9, "label": 0, "box": [...]}}``, or the lists
+``pred_boxes``, ``pred_scores`` and ``pred_labels`` of a pickle that was written as JSON. The
+pickles ``case_boxes.pkl`` are never opened.
 
 A box is ``[z0, y0, z1, y1, x0, x1]`` in voxels of the image (in 2D ``[y0, x0, y1, x1]``), whose
 lower bounds are one voxel before the object and whose upper bounds are one behind it, as
@@ -40,6 +41,8 @@ from calipers.io.volumes.labels import MOST_CLASSES, LabelVolumesReader
 
 BOXES, PICKLED = "_boxes.json", "_boxes.pkl"
 INSTANCES = '"instances"'
+# The arrays of a pickle, by the fields of the exported boxes.
+ARRAYS = {"box": "pred_boxes", "score": "pred_scores", "label": "pred_labels"}
 # The order of a box of nnDetection as ours: x0, y0[, z0], x1, y1[, z1].
 ORDER = {4: (1, 0, 3, 2), 6: (4, 1, 0, 5, 3, 2)}
 
@@ -104,7 +107,8 @@ class NnDetectionReader(Reader):
                 file=file.file,
                 value=file.ending(PICKLED)[0],
                 hint="a pickle can run any program: export the boxes with "
-                "nndet_boxes2nii TASK MODEL --threshold 0",
+                "nndet_boxes2nii TASK MODEL --threshold 0, or write pred_boxes, pred_scores and "
+                "pred_labels of each pickle as lists to CASE_boxes.json",
             )
         rows: list[tuple[int, str, Key, list[float], float, str]] = []
         problems: list[Problem] = []
@@ -200,8 +204,28 @@ def _records(file: InputFolder, name: str) -> Iterator[tuple[str, Mapping[str, A
     document = read_value(file.open(name))
     if not isinstance(document, dict):
         raise InputError("an object of numbered boxes", rule="format", file=f"{file.file}/{name}")
+    if set(ARRAYS.values()) <= set(document):
+        yield from _records_of_arrays(document, f"{file.file}/{name}", name)
+        return
     for key, record in document.items():
         yield f"{name}/{key}", record if isinstance(record, dict) else {}
+
+
+def _records_of_arrays(
+    document: Mapping[str, Any], path: str, name: str
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the boxes of a pickle that was written as JSON: arrays of one length."""
+    arrays = {field: document[key] for field, key in ARRAYS.items()}
+    lengths = {len(array) if isinstance(array, list) else -1 for array in arrays.values()}
+    if len(lengths) > 1 or -1 in lengths:
+        expected = f"lists {', '.join(ARRAYS.values())} of one length"
+        raise InputError(expected, rule="format", file=path)
+    for k in range(lengths.pop()):
+        record = {field: array[k] for field, array in arrays.items()}
+        # Arrays of labels are often those of floating-point numbers.
+        if isinstance(record["label"], float) and record["label"].is_integer():
+            record["label"] = int(record["label"])
+        yield f"{name}/{ARRAYS['box']}/{k}", record
 
 
 def _box(record: Mapping[str, Any], dimensions: int) -> list[float] | None:

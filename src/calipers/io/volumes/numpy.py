@@ -308,12 +308,18 @@ def _array_name(members: dict[str, zipfile.ZipInfo], member: str | None, file: s
         )
     if len(arrays) != 1:
         value = f"{len(arrays)} of them"
+        hint = f"name one with member: {_list(arrays)}"
+        if "boxes" in arrays:
+            hint = (
+                "boxes of one image are read from a folder of archives, each named after its "
+                "image; those of all images from JSON or a table"
+            )
         raise InputError(
             "one array",
             rule="volume-member",
             file=file,
             value=value,
-            hint=f"name one with member: {_list(arrays)}",
+            hint=hint,
         )
     return arrays[0]
 
