@@ -388,6 +388,6 @@ def test_the_name_of_a_journal_may_be_too_long():
 
 
 def test_maps_without_end_are_refused_at_the_first_without_a_name():
+    maps = repeat(np.eye(4)[None])
     with pytest.raises(cal.InputError, match="image-count"):
-        maps = repeat(np.eye(4)[None])
         cal.boxes_from_heatmaps(maps, classes=["a"], image_ids=["a", "b"])
