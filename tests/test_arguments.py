@@ -9,6 +9,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -384,3 +385,9 @@ def test_ratings_may_have_the_missing_values_of_pandas():
 def test_the_name_of_a_journal_may_be_too_long():
     with pytest.raises(cal.InputError):
         cal.tune_fusion(cal.demo_cohort(), "nms", folds=2, rounds=1, journal="x" * 5000)
+
+
+def test_maps_without_end_are_refused_at_the_first_without_a_name():
+    maps = repeat(np.eye(4)[None])
+    with pytest.raises(cal.InputError, match="image-count"):
+        cal.boxes_from_heatmaps(maps, classes=["a"], image_ids=["a", "b"])

@@ -117,7 +117,8 @@ class Protocol:
         # The class of these is loaded only where maps are: it is known by what it has.
         if self.maps is not None and not hasattr(self.maps, "as_dict"):
             raise UsageError(f"Protocol: maps are settings of maps, not {shown(self.maps)}")
-        for plan in self.metrics:
+        plans: Sequence[Any] = self.metrics  # a tuple can hold anything
+        for plan in plans:
             if not isinstance(plan, MetricPlan) or not isinstance(plan.options, Mapping):
                 raise UsageError(f"Protocol: metrics are plans with options, not {shown(plan)}")
         # Names of metrics may say more than those of files: a sweep has one at every point.

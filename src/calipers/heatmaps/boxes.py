@@ -135,6 +135,10 @@ def boxes_from_heatmaps(
     collector = _Collector(len(classes), ids, size)
     # One image at a time: an iterator never has two images in memory.
     for k, image_maps in enumerate(maps):
+        # An iterator may be without end.
+        if ids is not None and k >= len(ids) and isinstance(maps, Iterator):
+            value = f"{len(ids)} for {k + 1} maps or more"
+            raise InputError("one per image", rule="image-count", field="image_ids", value=value)
         collector.add(*_image_boxes(image_maps, k, collector, settings))
     return collector.result(tuple(classes), settings)
 
