@@ -701,3 +701,19 @@ def test_an_archive_of_boxes_is_told_how_boxes_are_read(folder, capsys):
     np.savez(folder / "m.npz", boxes=np.ones((2, 4)), scores=np.ones(2))
     code, out, _ = said(capsys, "doctor", "refs.csv", "m.npz")
     assert (code, "from JSON or a table" in out) == (2, True)
+
+
+@pytest.mark.parametrize("place", ["runs", "runs/detect"])
+def test_runs_of_yolo_side_by_side_are_models(folder, place):
+    for number in range(6):
+        name = f"s{number}"
+        box = f"0 0.5 0.5 0.{number + 2} 0.4"
+        picture(folder / "data" / "images" / f"{name}.png", 64, 48)
+        put(folder / "data" / "labels", {f"{name}.txt": box})
+        for run_name in ("exp", "exp2"):
+            run_folder = folder / "runs" / "detect" / run_name
+            put(run_folder / "labels", {f"{name}.txt": f"{box} 0.9"})
+    result = check_files("data", {"m": place})
+    codes = {symptom.code for symptom in result.findings if symptom.level == "error"}
+    assert codes == {"not-a-file"}
+    assert result.commands == ("calipers evaluate data runs/detect/exp runs/detect/exp2",)

@@ -365,3 +365,11 @@ def test_a_submission_of_one_class_has_five_words_for_every_box(tmp_path):
     (dets,) = put(tmp_path, e_csv="image_id,PredictionString\na,0.9 1 2 30 40 0.5 50\n")
     with pytest.raises(InputError, match="boxes of 6 words"):
         read(refs, dets)
+
+
+def test_candidates_of_luna16_are_called_points(tmp_path):
+    folder = luna_folder(tmp_path / "luna")
+    (dets,) = put(tmp_path, d_csv=cases.LUNA16_CANDIDATES)
+    notes = read(folder, dets).intake.files[1].notes
+    assert any("all predictions are points" in note for note in notes)
+    assert not any("have no area" in note for note in notes)

@@ -119,12 +119,13 @@ def right_places(
     about = fspath(path)
     inside, n_alike = _files_inside(path, index, options)
     if not inside:
-        inside = _files_of_models(path, index, options)
+        inside = _places_of_models(path, index, options)
     if len(inside) == 1:
         return inside, only_file(path, inside[0], "predictions", n_alike)
     if inside:
-        message = "the folder as a whole is not an input; several files in it hold predictions"
-        hint = "give these files: each is a model"
+        what = "folders" if Path(inside[0]).is_dir() else "files"
+        message = f"the folder as a whole is not an input; several {what} in it hold predictions"
+        hint = f"give these {what}: each is a model"
         n = len(inside)
         return inside, Symptom("not-a-file", "error", about, message, n, n, hint, few(inside))
     around = _folder_around(path, index, options)
@@ -246,22 +247,38 @@ def _files_inside(path: PathName, index: ReferenceIndex, options: Options) -> tu
     return distinct, 1 + len(ours) - len(distinct)
 
 
-def _files_of_models(path: PathName, index: ReferenceIndex, options: Options) -> list[str]:
-    """Return the files with predictions in the folders of a folder, if each folder has one: so
-    experiments keep their models side by side, or the only one.
+def _places_of_models(path: PathName, index: ReferenceIndex, options: Options) -> list[str]:
+    """Return the folders of a folder that hold predictions each, or the only file of each that
+    does: so experiments keep their models side by side, or the only one.
     """
     place = Path(fspath(path))
     if not place.is_dir():
         return []
     folders = [entry for entry in sorted(place.iterdir()) if entry.is_dir()]
-    files: list[str] = []
+    places: list[str] = []
     for folder in folders[:MOST_RESULTS]:
+        if _is_model(folder, index, options):
+            places.append(fspath(folder))
+            continue
         inside, _ = _files_inside(folder, index, options)
         # Which of several files of a folder is meant, nobody knows.
         if len(inside) > 1:
             return []
-        files += inside
-    return files
+        places += inside
+    # As runs/detect/exp of YOLO.
+    if not places and len(folders) == 1:
+        return _places_of_models(folders[0], index, options)
+    return places
+
+
+def _is_model(folder: Path, index: ReferenceIndex, options: Options) -> bool:
+    """Return whether a folder as a whole holds predictions for these images."""
+    try:
+        parts = [part for *_, part in read_parts("", folder, index, options)]
+    except CalipersError:
+        return False
+    has_boxes = any(len(part.delivery) for part in parts)
+    return has_boxes and not _names_others(parts)
 
 
 def names_of_models(places: Sequence[str]) -> dict[str, str]:

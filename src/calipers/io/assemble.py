@@ -448,18 +448,22 @@ def _count_tied(same: NDArray[np.bool_]) -> int:
 
 def _box_notes(delivery: Delivery, sizes: NDArray[np.float64], role: Role) -> list[str]:
     """Count the boxes that reach outside their image, and the predictions without area."""
-    n_outside = n_empty = 0
+    n_outside = n_empty = n_points = 0
     for corners, extent, per_box in _corners_in_blocks(delivery, sizes):
         n_outside += int(outside_image(corners, per_box).sum())
         if role == "predictions":
             n_empty += int(without_area(corners, extent).sum())
+            low, high = np.split(corners, 2, axis=1)
+            n_points += int((low == high).all(axis=1).sum())
     total = len(delivery)
     notes = []
     if n_outside:
         notes.append(
             f"{n_outside} of {total} {role} reach outside their image; they are kept as they are"
         )
-    if n_empty:
+    if n_points and n_points == total:
+        notes.append("all predictions are points: criteria of place match them, overlaps never do")
+    elif n_empty:
         notes.append(
             f"{n_empty} of {total} predictions have no area: they overlap nothing, and count"
         )

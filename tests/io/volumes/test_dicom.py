@@ -147,6 +147,18 @@ def test_a_segmentation_is_a_label_volume_on_the_grid_of_its_series(tmp_path: Pa
     assert np.array_equal(volume.read(), masks()[..., 0] + 2 * masks()[..., 1])
 
 
+def test_a_segmentation_without_a_required_attribute_says_which(tmp_path: Path) -> None:
+    place = series(tmp_path / "ct", noise((5, 4, 6), np.uint16))
+    path = segmentation(tmp_path / "seg.dcm", masks(), place)
+    document = pydicom.dcmread(path)
+    del document.SegmentSequence[0].SegmentedPropertyCategoryCodeSequence
+    document.save_as(path)
+    error = refused(path, role="labels")
+    assert error.rule == "volume-broken"
+    assert "no SegmentedPropertyCategoryCodeSequence" in str(error)
+    assert "truncated" not in error.hint
+
+
 def test_one_segment_is_a_mask(tmp_path: Path) -> None:
     place = series(tmp_path / "ct", noise((5, 4, 6), np.uint16))
     path = segmentation(tmp_path / "seg.dcm", masks(overlapping=True), place)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -640,10 +641,26 @@ def _segmentation(path: Path) -> Any:
         raise UsageError(
             f'{path}: DICOM segmentations need highdicom: pip install "calipers[dicom]"'
         ) from None
+    from pydicom.datadict import tag_for_keyword
+
     with open_regular(path, follow=True) as file:
         is_deflated = transfer_syntax(file) == DEFLATED
     # Single frames cannot be found in a deflated file.
-    return highdicom.seg.segread(path, lazy_frame_retrieval=not is_deflated)
+    try:
+        return highdicom.seg.segread(path, lazy_frame_retrieval=not is_deflated)
+    except AttributeError as error:
+        keyword = re.search(r"attribute '(\w+)'", str(error))
+        # A word of the dictionary tells nothing of a patient.
+        if keyword is None or tag_for_keyword(keyword[1]) is None:
+            raise
+        raise InputError(
+            "a complete DICOM segmentation",
+            rule="volume-broken",
+            file=str(path),
+            value=f"no {keyword[1]}",
+            hint="the program that wrote it left out what the standard requires: export it anew "
+            "with another one, or as NIfTI",
+        ) from None
 
 
 def _ras_affine(affine: F64, depth: int) -> tuple[bool, F64]:
