@@ -126,9 +126,15 @@ def test_a_corner_and_sides_are_a_box(tmp_path: Path, x: str, sides: str) -> Non
     assert cohort.images.ids == ("a", "b", "c")
 
 
-def test_the_last_corner_alone_is_no_first_one(tmp_path: Path) -> None:
-    header = "image,class,x0,x1,y1,w,h"
-    (tmp_path / "t.csv").write_text(f"{header}\na,polyp,10,20,3,4,5\n")
+@pytest.mark.parametrize("header", [
+    "image,class,x0,x1,y1,w,h",
+    "image,class,y0,x1,y1,width,height",
+    "image,class,x1,y1,x_2,y_2,width,height",
+    "image,class,xmin,ymin,xmx,ymx,width,height",
+])  # fmt: skip
+def test_a_corner_beside_a_part_of_another_is_no_box(tmp_path: Path, header: str) -> None:
+    rows = [name + ",polyp" + ",7" * (header.count(",") - 1) for name in "ab"]
+    (tmp_path / "t.csv").write_text("\n".join([header, *rows]) + "\n")
     with pytest.raises(InputError) as refused:
         cal.read(tmp_path / "t.csv")
     assert refused.value.rule == "box-columns"

@@ -49,6 +49,8 @@ BOX_LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 # Corners that may stand with sides where the other corner is missing: xmin, ymin, width, height.
 LOW_CORNERS = (("x0", "y0"), ("xmin", "ymin"), ("x_min", "y_min"), ("x1", "y1"))
+# What a coordinate of another corner may be called: x0, x_2, xmax, y-end, x right.
+COORDINATE = re.compile(r"\s*[xy][\W_]*(\d|m|end|b|r|c|t|l|$)", re.IGNORECASE)
 # Other names of w, h and d. They are sides of the image beside corners, or beside w and h.
 SIDES = {"w": "width", "h": "height", "d": "depth"}
 ORIGINS = (("x", "y"), ("cx", "cy"))  # to which they belong
@@ -286,7 +288,7 @@ def find_layout(table: FileTable, choices: Mapping[str, str], box_format: str | 
     """Return the layout of a table of objects, or raise for a column that is missing."""
     names, file = table.names, table.file
     columns = find_columns(table, {**OBJECTS, **BOXES}, choices, shared=False)
-    columns = _with_sides(_with_corner(columns), table)
+    columns = _with_sides(_with_corner(columns, table), table)
     implied, box = _box_layout(columns, names, file)
     columns = _without_sides(columns, box, implied, table)
     names_in_use = {columns[name] for name in (*OBJECTS, *box) if name in columns}
@@ -298,16 +300,18 @@ def find_layout(table: FileTable, choices: Mapping[str, str], box_format: str | 
     )
 
 
-def _with_corner(columns: Mapping[str, str]) -> dict[str, str]:
+def _with_corner(columns: Mapping[str, str], table: FileTable) -> dict[str, str]:
     """Return the columns with x and y if they are called as a corner, and no other one is there."""
     for x, y in LOW_CORNERS:
-        others = [set(box[2:]) for _, box in BOX_LAYOUTS if box[:2] == (x, y)]
-        has_place = bool({"x", "y", "cx", "cy"} & set(columns))
-        is_paired = any(other & set(columns) for other in others)
-        is_second = x == "x1" and "x0" in columns
-        if {x, y} <= set(columns) and not (has_place or is_paired or is_second):
-            rest = {name: column for name, column in columns.items() if name not in (x, y)}
-            return {**rest, "x": columns[x], "y": columns[y]}
+        if not {x, y} <= set(columns) or {"x", "y", "cx", "cy"} & set(columns):
+            continue
+        # x1 y1 is the second corner where a part of x0 y0 is there; and what looks like a part of
+        # another corner may be one under a name that is not known: width is then of the image.
+        others = set(table.names) - {columns[x], columns[y]}
+        if any(COORDINATE.match(name) for name in others):
+            continue
+        rest = {name: column for name, column in columns.items() if name not in (x, y)}
+        return {**rest, "x": columns[x], "y": columns[y]}
     return dict(columns)
 
 
