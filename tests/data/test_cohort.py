@@ -11,7 +11,7 @@ import pytest
 import calipers as cal
 from calipers.data.cohort import Cohort
 from calipers.data.objects import empty_predictions
-from calipers.errors import UsageError
+from calipers.errors import InputError, UsageError
 from evaluated import evaluated_demo
 from random_cohorts import random_cohort
 
