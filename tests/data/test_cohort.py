@@ -11,7 +11,7 @@ import pytest
 import calipers as cal
 from calipers.data.cohort import Cohort
 from calipers.data.objects import empty_predictions
-from calipers.errors import UsageError
+from calipers.errors import InputError, UsageError
 from evaluated import evaluated_demo
 from random_cohorts import random_cohort
 
@@ -207,3 +207,10 @@ def test_columns_with_masked_entries_are_refused() -> None:
     for name in ("label", "score", "boxes", "offsets"):
         with pytest.raises(cal.InputError, match="got 'a masked array'"):
             replace(table, **{name: np.ma.masked_array(getattr(table, name))})
+
+
+def test_ids_that_are_taken_for_classes_are_refused() -> None:
+    names = tuple(f"c{k}" for k in range(4097))
+    with pytest.raises(InputError, match="at most 4,096 classes"):
+        Cohort.from_arrays([{"boxes": [[0, 0, 1, 1]], "labels": [0]}], classes=names)
+    Cohort.from_arrays([{"boxes": [[0, 0, 1, 1]], "labels": [0]}], classes=names[:-1])

@@ -5,6 +5,7 @@ refusals.
 from __future__ import annotations
 
 import math
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -283,6 +284,19 @@ def test_too_many_groups_are_refused_with_a_way_out() -> None:
     ):
         cal.evaluate(cohort, quick("voc2007"), by="weight", ci=False)
     assert len(cal.evaluate(cohort, quick("voc2007"), by="weight=250", ci=False).groups) == 3
+
+
+def test_too_many_groups_are_refused_before_any_is_made() -> None:
+    n = 20_000
+    cohort = random_cohort(1, 1, seed=1).take(np.zeros(n, np.int64))
+    names = np.array([f"p{k}" for k in range(n)])
+    cohort = cohort.with_groups({"a": names, "b": names})
+    tracemalloc.start()
+    with pytest.raises(cal.UsageError, match="more than 500 groups"):
+        cal.evaluate(cohort, quick("voc2007"), by="a,b", ci=False)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50e6  # a flag for every image and value takes 400 MB
 
 
 # Table 2 of Tran et al. (2023): AP@0.5 of small, medium and large polyps in six centres. The mean

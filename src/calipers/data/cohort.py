@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 # which image the copies of an image are of. See `calipers.io.consensus`.
 OTHERS = "other readers"
 ORIGINAL = "original image"
+MOST_CLASSES = 4096  # more are a column of ids, and each of them has rows of its own
 # `Cohort.group` accepts this name in every cohort, so no column may have it.
 UNIT = "image"
 
@@ -437,6 +438,14 @@ def _check_classes(classes: Any) -> None:
     """Raise unless the classes are different texts."""
     if not isinstance(classes, tuple) or not all(isinstance(name, str) for name in classes):
         raise UsageError(f"classes are a tuple of names, not {shown(classes)}")
+    if len(classes) > MOST_CLASSES:
+        raise InputError(
+            f"at most {MOST_CLASSES:,} classes",
+            rule="too-large",
+            field="classes",
+            value=len(classes),
+            hint="every class has its own rows: leave out those that no object has, or merge some",
+        )
     if len(set(classes)) < len(classes):
         # Found only when needed: this is asked for every block of images.
         repeated = Counter(classes).most_common(1)[0][0]

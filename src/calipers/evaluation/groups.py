@@ -196,6 +196,7 @@ def _strata(
 
 def _image_groups(images: Images, grouping: Grouping, size: str | None) -> list[Group]:
     """Return the groups of images, in the order of their values; empty ones do not exist."""
+    check_number(images, grouping)
     axes: list[list[tuple[str, str, NDArray[np.bool_]]]] = []
     for name in grouping.columns:
         if name == "size":
@@ -203,12 +204,6 @@ def _image_groups(images: Images, grouping: Grouping, size: str | None) -> list[
         else:
             values = _values(images, name, grouping.cuts.get(name))
             axes.append([(name, value, here) for value, here in values])
-    if math.prod(len(axis) for axis in axes) > MOST_GROUPS:
-        most = max(axes, key=len)
-        hint = f"bin a numeric column with {most[0][0]}=40:60"
-        raise UsageError(
-            f"by {','.join(grouping.columns)} makes more than {MOST_GROUPS} groups; {hint}"
-        )
     groups = []
     for cell in product(*axes):
         inside = np.ones(len(images), np.bool_)
@@ -218,6 +213,30 @@ def _image_groups(images: Images, grouping: Grouping, size: str | None) -> list[
             values_of_group = {name: value for name, value, _ in cell}
             groups.append(Group(values_of_group, np.flatnonzero(inside), size))
     return groups
+
+
+def check_number(images: Images, grouping: Grouping) -> None:
+    """Raise for a grouping with too many groups, before any of them is made: each value of a column
+    of ids has a flag for every image.
+    """
+    numbers = {}
+    for name in grouping.columns:
+        if name != "size":
+            numbers[name] = _number_of_values(images, name, grouping.cuts.get(name))
+    if math.prod(numbers.values()) > MOST_GROUPS:
+        hint = f"bin a numeric column with {max(numbers, key=lambda name: numbers[name])}=40:60"
+        raise UsageError(
+            f"by {','.join(grouping.columns)} makes more than {MOST_GROUPS} groups; {hint}"
+        )
+
+
+def _number_of_values(images: Images, name: str, cuts: tuple[float, ...] | None) -> int:
+    """Return how many values `_values` gives."""
+    column = images.group(name)
+    missing = np.asarray(column != column)
+    if cuts is None:
+        return len(np.unique(column[~missing])) + bool(missing.any())
+    return len(cuts) + 1 + bool(np.isnan(_column_numbers(column, name)).any())
 
 
 def _values(
