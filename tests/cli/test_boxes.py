@@ -306,7 +306,7 @@ def test_other_files_are_counted(calipers, maps, tmp_path):
     said = calipers(
         "boxes", maps, "-o", tmp_path / "b.csv", "--classes", "nodule,mass", "--json"
     ).json
-    assert said["warnings"][0] == "1 files of other kinds are not read"
+    assert said["warnings"][0] == "files of other kinds, not read: 1"
 
 
 def test_nothing_is_replaced_without_being_asked(calipers, maps, references, tmp_path):

@@ -56,7 +56,7 @@ def test_a_pattern_says_where_the_name_stands(tmp_path: Path) -> None:
         np.save(tmp_path / model / "x1_other.npy", np.full((2, 2), 0.5))
     bags = read_bags([tmp_path / "a", tmp_path / "b"], pattern="{name}_heat.npy")
     assert bags.ids == ("x1",)
-    assert any("1 files do not match the pattern" in note for note in bags.notes)
+    assert any("files that do not match the pattern" in note for note in bags.notes)
     assert refused([tmp_path / "a", tmp_path / "b"], pattern="{name}_none.npy").rule == "no-bags"
 
 

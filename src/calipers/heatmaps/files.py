@@ -77,9 +77,9 @@ def find_maps(folder: str, pattern: str | None, classes: Sequence[str], missing:
     names = tuple(classes) or tuple(sorted({name for _, name in paths}))
     notes = []
     if n_unmatched:
-        notes.append(f"{n_unmatched} files do not fit {pattern!r}")
+        notes.append(f"files that do not fit {pattern!r}: {n_unmatched}")
     if n_others:
-        notes.append(f"{n_others} files of other kinds are not read")
+        notes.append(f"files of other kinds, not read: {n_others}")
     if by_class:
         notes += _notes_on_missing(folder, paths, names, missing)
     images = tuple(dict.fromkeys(image for image, _ in paths))

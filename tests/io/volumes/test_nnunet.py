@@ -51,7 +51,7 @@ def test_classes_have_the_names_of_the_data_set(tmp_path) -> None:
     assert cohort.predictions("predictions").label.tolist() == [0, 1] * 3
     notes = "\n".join(cohort.intake.notes)
     assert "names of classes come from" in notes
-    assert "3 other files of the same case were not read" in notes
+    assert "other files of the same case, not read: 3" in notes
 
 
 def test_the_data_set_itself_stands_for_its_labels(tmp_path) -> None:

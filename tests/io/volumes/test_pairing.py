@@ -88,7 +88,7 @@ def test_a_pattern_may_hold_the_name_twice_or_lack_the_extension(tmp_path: Path)
     preds = folder(tmp_path / "preds", ["a/a_map.npy", "b/b_map.npy", "a/b_map.npy"])
     paired = pair(refs, {"m": preds}, pattern="{name}/{name}_map")
     assert len(paired) == 2
-    assert any("1 files do not match the pattern" in note for note in paired.notes)
+    assert any("files that do not match the pattern" in note for note in paired.notes)
     with pytest.raises(UsageError, match=r"\{name\}"):
         pair(refs, {"m": preds}, pattern="_map.npy")
     with pytest.raises(UsageError, match="not a model"):
@@ -179,7 +179,9 @@ def test_links_out_of_a_folder_loops_and_pipes_are_not_followed(tmp_path: Path) 
 def test_other_files_are_counted_and_checkpoints_refused(tmp_path: Path) -> None:
     refs, preds = folder(tmp_path / "refs", ["a.npy"]), folder(tmp_path / "preds", ["a.npy"])
     (preds / "notes.md").write_text("x")
-    assert any("1 files of other kinds" in note for note in pair(refs, {"m": preds}).notes)
+    assert any(
+        "files of other kinds, not read: 1" in note for note in pair(refs, {"m": preds}).notes
+    )
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "best.pt").write_bytes(b"x")
     for place, rule in ((tmp_path / "models", "pickle"), (tmp_path / "empty", "no-volumes")):

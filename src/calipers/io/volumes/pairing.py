@@ -501,13 +501,13 @@ def _in_folder(folder: Path, role: str, pattern: str | None, softmax: bool) -> S
         paths, pattern = _first_channels(paths)
     files, strange = _by_name(paths.items(), _matcher(pattern), str(folder))
     counts = {
-        "other files of the same case were not read": n_paths - len(paths),
-        "files of other kinds were not read": others,
-        f"files do not match the pattern {pattern!r}": strange,
-        "links out of the folder were not followed": listing.left,
-        "folders could not be read": listing.closed,
+        "other files of the same case, not read": n_paths - len(paths),
+        "files of other kinds, not read": others,
+        f"files that do not match the pattern {pattern!r}": strange,
+        "links out of the folder, not followed": listing.left,
+        "folders that could not be read": listing.closed,
     }
-    notes = [f"{folder}: {n} {what}" for what, n in counts.items() if n]
+    notes = [f"{folder}: {what}: {n}" for what, n in counts.items() if n]
     if folder != whole:
         notes.insert(0, f"labels are those in {folder.name}")
     return SampleList(str(folder), files, tuple(notes))
