@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 import json
 import random
+import tracemalloc
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -391,3 +392,17 @@ def test_maps_without_end_are_refused_at_the_first_without_a_name():
     maps = repeat(np.eye(4)[None])
     with pytest.raises(cal.InputError, match="image-count"):
         cal.boxes_from_heatmaps(maps, classes=["a"], image_ids=["a", "b"])
+
+
+def test_a_column_of_ids_as_a_category_is_refused_before_the_design_is_made():
+    n = 4000
+    columns = {"y": np.arange(n) % 7, "k": [f"k{i}" for i in range(n // 2)] * 2}
+    columns = {**columns, "j": columns["k"][::-1], "g": [f"g{i % 20}" for i in range(n)]}
+    tracemalloc.start()
+    with pytest.raises(cal.InputError, match="too-few-rows"):
+        cal.mixed_model(columns, "y ~ k:j", ["g"])
+    with pytest.raises(cal.InputError, match="too-few-rows"):
+        cal.mixed_model({**columns, "k": [f"k{i}" for i in range(n)]}, "y ~ k + j", ["g"])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50e6

@@ -47,6 +47,7 @@ INTERCEPT = "intercept"
 Piece = tuple[
     frozenset[str], frozenset[str]
 ]  # categories against their first level, categories with every level
+MOST_CELLS = 10**8  # 800 MB
 DEPENDENT = 1e-9  # of a column's length that the columns before it do not explain
 
 
@@ -492,11 +493,39 @@ def design(frame: Frame, formula: Formula) -> Design:
         spanned.add(frozenset())
     for term in formula.terms:
         for piece in _coding([name for name in term if name in levels], term, spanned):
+            # Before they are made: a column of ids has an effect for every row.
+            n_columns = len(effects) + _number_of_effects(piece, levels)
+            _check_number(len(frame), n_columns, frame.table.file)
             effects += _piece_effects(term, piece, levels)
     columns = [_column(frame, effect.parts) for effect in effects]
     result = Design(np.column_stack(columns), tuple(effects), levels)
     check_rank(result, frame.table.file)
     return result
+
+
+def _number_of_effects(piece: Piece, levels: Mapping[str, Sequence[str]]) -> int:
+    contrasts, full = piece
+    number = math.prod(len(levels[name]) - 1 for name in contrasts)
+    return number * math.prod(len(levels[name]) for name in full)
+
+
+def _check_number(n_rows: int, n_columns: int, file: str) -> None:
+    """Raise for more columns than rows, or for a design that fits no memory."""
+    if n_rows < n_columns:
+        raise InputError(
+            f"more rows than the {n_columns} columns of the design",
+            rule="too-few-rows",
+            file=file,
+            value=n_rows,
+        )
+    if n_rows * n_columns > MOST_CELLS:
+        raise InputError(
+            f"a design of at most {MOST_CELLS:,} cells",
+            rule="too-large",
+            file=file,
+            value=f"{n_rows} rows with {n_columns} columns",
+            hint="name a column of ids as a group for a random intercept instead",
+        )
 
 
 def _piece_effects(
