@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
 import json
 import math
 import sqlite3
@@ -352,9 +353,14 @@ def lidc(content: bytes) -> list[Row]:
         file.flush()
         base = sqlite3.connect(f"file:{file.name}?mode=ro&immutable=1", uri=True)
         try:
-            return list(_annotations(base))
+            rows = list(_annotations(base))
         finally:
             base.close()
+    for (image, _, first, _), (other, _, second, _) in itertools.combinations(rows, 2):
+        apart = any(first[k] >= second[k + 3] or second[k] >= first[k + 3] for k in range(3))
+        if image == other and not apart:
+            raise ValueError("annotations that overlap are one finding of several readers")
+    return rows
 
 
 def _annotations(base: sqlite3.Connection) -> Iterator[Row]:
