@@ -108,10 +108,11 @@ class Protocol:
         Such a protocol would be computed with settings that mean nothing, and what is saved with it
         could not be opened.
         """
-        assert self._is_sound
+        _ = self._checked_document  # kept: a protocol is checked once
 
     @cached_property
-    def _is_sound(self) -> bool:
+    def _checked_document(self) -> dict[str, Any]:
+        """The protocol as a file has it; raises where a file could not hold it."""
         _check_fields(self)
         _check_fields(self.matching)
         # The class of these is loaded only where maps are: it is known by what it has.
@@ -129,8 +130,9 @@ class Protocol:
         metrics = tuple(replace(plan, name=names[plan.name]) for plan in self.metrics)
         plain, file = replace(self, metrics=metrics, headline=headline), "<Protocol>"
         # The rules of files, which no other place has to repeat.
-        _build(toml_document(plain.as_dict(), file), file)
-        return True
+        document = toml_document(plain.as_dict(), file)
+        _build(document, file)
+        return document
 
     @classmethod
     def from_toml(cls, text: str, *, file: str = "<text>") -> Protocol:
