@@ -27,14 +27,7 @@ import numpy as np
 from calipers.arrays import F64, I64, Column, Flags
 from calipers.data.bags import Bag
 from calipers.data.look_alikes import hint_on_names
-from calipers.errors import (
-    InputError,
-    UsageError,
-    did_you_mean,
-    several,
-    shown,
-    word,
-)
+from calipers.errors import InputError, UsageError, did_you_mean, several, shown, word
 from calipers.errors import path as as_path
 from calipers.io.archives import is_archive, list_archive
 from calipers.io.reader import ImageList, Options
