@@ -139,15 +139,9 @@ def annotations(folder: Path) -> Iterator[Target]:
     def judge_masks(peer: Callable[[bytes], list[Any]]) -> Callable[[bytes, Any], None]:
         def judge(content: bytes, cohort: Any) -> None:
             peers.sound(cohort)
-            if cohort.intake.quarantined:
-                return  # the rest is what the rules say
-            try:
-                wanted = peer(content)
-            except peers.Disagreement:
-                raise
-            except Exception:
-                return  # the peer refuses it
-            tool_peers.same_masks(cohort, wanted)
+            wanted = peers.reading(peer, content, cohort)
+            if wanted is not None:
+                tool_peers.same_masks(cohort, wanted)
 
         return judge
 
@@ -178,14 +172,9 @@ def annotations(folder: Path) -> Iterator[Target]:
     def judge_studio(content: bytes, cohort: Any) -> None:
         agrees(tool_peers.label_studio)(content, cohort)
         agrees(tool_peers.label_studio_predictions, model=True)(content, cohort)
-        if cohort.intake.quarantined:
-            return  # regions that were set aside say nothing
-        try:
-            sizes = tool_peers.label_studio_sizes(content)
-        except peers.Disagreement:
-            raise
-        except Exception:
-            return  # the peer refuses it
+        sizes = peers.reading(tool_peers.label_studio_sizes, content, cohort)
+        if sizes is None:
+            return
         for name, sides in sizes.items():
             same_size(cohort, cohort.images.ids.index(name), sides)
 

@@ -115,28 +115,18 @@ def dumps(folder: Path) -> Iterator[Target]:
 
     def judge_scores(content: bytes, cohort: Any) -> None:
         sound(cohort)
-        if cohort.intake.quarantined:
-            return  # objects that were set aside have no score
-        try:
-            wanted = tool_peers.scores_of_labels(content)
-        except peers.Disagreement:
-            raise
-        except Exception:
-            return  # the peer refuses it
+        wanted = peers.reading(tool_peers.scores_of_labels, content, cohort)
+        if wanted is None:
+            return
         (table,) = cohort.models.values()
         own = {cohort.classes[k]: s for k, s in zip(table.label.tolist(), table.score.tolist())}
         assert own == {name: wanted[name] for name in ("1", "2")}, f"{own}, not {wanted}"
 
     def judge_names(content: bytes, cohort: Any) -> None:
         sound(cohort)
-        if cohort.intake.quarantined:
-            return  # the rest is what the rules say
-        try:
-            names = tool_peers.names_of_values(content)
-        except peers.Disagreement:
-            raise
-        except Exception:
-            return  # the peer refuses it
+        names = peers.reading(tool_peers.names_of_values, content, cohort)
+        if names is None:
+            return
         if {1, 2} <= names.keys():
             own = [cohort.classes[label] for label in cohort.references.label.tolist()]
             # One object each, the larger one of the value 1.

@@ -34,18 +34,25 @@ def agrees(peer: Peer, model: bool = False) -> Callable[[bytes, Any], None]:
 
     def judge(content: bytes, cohort: Any) -> None:
         sound(cohort)
-        if cohort.intake.quarantined:
-            return  # the rest is what the rules say, not what the file says
-        try:
-            wanted = peer(content)
-        except Disagreement:
-            raise
-        except Exception:
-            return  # the peer refuses it
+        wanted = reading(peer, content, cohort)
+        if wanted is None:
+            return
         table = next(iter(cohort.models.values())) if model else cohort.references
         compare(rows_of(cohort, table), wanted)
 
     return judge
+
+
+def reading(peer: Callable[[bytes], Any], content: bytes, cohort: Any) -> Any:
+    """Return what a peer reads; None if it refuses that, or cannot be compared."""
+    if cohort.intake.quarantined:
+        return None  # the rest is what the rules say, not what the file says
+    try:
+        return peer(content)
+    except Disagreement:
+        raise
+    except Exception:
+        return None
 
 
 def sound(cohort: Any) -> None:

@@ -22,7 +22,7 @@ from fuzz.dumps import BOXES, INSTANCES, POLYPGEN, labels, lidc
 from fuzz.peers import Disagreement, compare, rows_of
 
 
-def agree(cohort: Any, table: Any, wanted: Any, n: int) -> None:
+def assert_agreement(cohort: Any, table: Any, wanted: Any, n: int) -> None:
     assert len(wanted) == n
     compare(rows_of(cohort, table), wanted)
 
@@ -30,7 +30,7 @@ def agree(cohort: Any, table: Any, wanted: Any, n: int) -> None:
 def test_labelme(tmp_path: Path) -> None:
     text = labelme(*LABELME, MASK)
     cohort = cal.read(put(tmp_path, {"a.json": text}))
-    agree(cohort, cohort.references, tool_peers.labelme(text.encode()), 4)
+    assert_agreement(cohort, cohort.references, tool_peers.labelme(text.encode()), 4)
 
 
 def test_masks_of_annotation_tools(tmp_path: Path) -> None:
@@ -52,9 +52,9 @@ def test_label_studio(tmp_path: Path) -> None:
     put(tmp_path, {"e.json": EXPORT})
     cohort = cal.read(tmp_path / "e.json", tmp_path / "e.json")
     content = EXPORT.encode()
-    agree(cohort, cohort.references, tool_peers.label_studio(content), 5)
+    assert_agreement(cohort, cohort.references, tool_peers.label_studio(content), 5)
     (table,) = cohort.models.values()
-    agree(cohort, table, tool_peers.label_studio_predictions(content), 1)
+    assert_agreement(cohort, table, tool_peers.label_studio_predictions(content), 1)
 
 
 def test_label_pictures(tmp_path: Path) -> None:
@@ -63,29 +63,31 @@ def test_label_pictures(tmp_path: Path) -> None:
     Image.fromarray(pixels).save(tmp_path / "l.png")
     cohort = cal.read(tmp_path / "l.png")
     wanted = tool_peers.label_picture((tmp_path / "l.png").read_bytes())
-    agree(cohort, cohort.references, wanted, 2)
+    assert_agreement(cohort, cohort.references, wanted, 2)
 
 
 def test_nndetection(tmp_path: Path) -> None:
     put(tmp_path, {"refs/c.json": INSTANCES, "p/c_boxes.json": BOXES})
     write_volume(tmp_path / "refs" / "c.npy", labels())
     cohort = cal.read(tmp_path / "refs", tmp_path / "p", format="nndetection")
-    agree(cohort, cohort.references, tool_peers.nndetection(labels(), INSTANCES.encode()), 2)
+    assert_agreement(
+        cohort, cohort.references, tool_peers.nndetection(labels(), INSTANCES.encode()), 2
+    )
     (table,) = cohort.models.values()
-    agree(cohort, table, tool_peers.nndetection_boxes(BOXES.encode()), 1)
+    assert_agreement(cohort, table, tool_peers.nndetection_boxes(BOXES.encode()), 1)
 
 
 def test_polypgen(tmp_path: Path) -> None:
     put(tmp_path, {"data_C1/bbox_C1/a_mask.txt": POLYPGEN})
     picture(tmp_path / "data_C1" / "images_C1" / "a.jpg", 100, 80)
     cohort = cal.read(tmp_path / "data_C1", format="polypgen")
-    agree(cohort, cohort.references, tool_peers.polypgen(POLYPGEN.encode()), 2)
+    assert_agreement(cohort, cohort.references, tool_peers.polypgen(POLYPGEN.encode()), 2)
 
 
 def test_lidc(tmp_path: Path) -> None:
     content = lidc(tmp_path / "l.sqlite")
     cohort = cal.read(tmp_path / "l.sqlite", readers="any")
-    agree(cohort, cohort.references, tool_peers.lidc(content), 1)
+    assert_agreement(cohort, cohort.references, tool_peers.lidc(content), 1)
 
 
 def test_structured_reports(tmp_path: Path) -> None:
@@ -96,7 +98,7 @@ def test_structured_reports(tmp_path: Path) -> None:
     regions = [(0, "POLYLINE", corners), (1, "CIRCLE", [[20, 10], [20, 14]])]
     path = report(tmp_path / "r.dcm", report_images(tmp_path), regions, percent=90.0)
     cohort = cal.read(path)
-    agree(cohort, cohort.references, tool_peers.structured_report(path.read_bytes()), 2)
+    assert_agreement(cohort, cohort.references, tool_peers.structured_report(path.read_bytes()), 2)
 
 
 def test_saved_documents(tmp_path: Path) -> None:
