@@ -20,6 +20,7 @@ import json
 import os
 import re
 import stat
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -86,6 +87,7 @@ class FileBytes:
     def __init__(self, stream: BinaryIO, file: str) -> None:
         # A descriptor of its own, without a buffer: whoever opened the file may close it.
         self._stream = os.fdopen(os.dup(stream.fileno()), "rb", buffering=0)
+        weakref.finalize(self, self._stream.close)
         self._status = os.fstat(stream.fileno())
         self.file = file
 

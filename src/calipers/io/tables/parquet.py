@@ -212,15 +212,15 @@ def _read_arrow(input_file: InputFile, check: Callable[[Any, str], None]) -> Any
     import pyarrow.parquet as pq
 
     data = input_file.data
-    source = data.stream() if isinstance(data, FileBytes) else io.BytesIO(data)
-    file = pq.ParquetFile(source)
-    _check_sizes(file.metadata, input_file)
-    schema = file.schema_arrow
-    check(schema, input_file.file)
-    texts = _text_columns(schema)
-    # Texts stay numbers into the list of different texts until their sizes are known: a text of a
-    # megabyte may stand in every row for a few bits.
-    table = pq.ParquetFile(source, read_dictionary=texts).read()
+    with data.stream() if isinstance(data, FileBytes) else io.BytesIO(data) as source:
+        file = pq.ParquetFile(source)
+        _check_sizes(file.metadata, input_file)
+        schema = file.schema_arrow
+        check(schema, input_file.file)
+        texts = _text_columns(schema)
+        # Texts stay numbers into the list of different texts until their sizes are known: a text of
+        # a megabyte may stand in every row for a few bits.
+        table = pq.ParquetFile(source, read_dictionary=texts).read()
     # Offsets and UTF-8 inside a column are not checked on reading, and the kernels trust them.
     table.validate(full=True)
     return _unpacked(table, schema, texts, input_file)
