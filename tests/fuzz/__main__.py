@@ -8,6 +8,7 @@ one target, by the lines of Calipers that they reach.
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import tempfile
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 ROUNDS = 1000
 SLOW = {"verbs": 20}  # whose inputs are evaluations
@@ -26,6 +27,10 @@ def main() -> int:
     """Return 1 at the first failure."""
     words = sys.argv[1:]
     with tempfile.TemporaryDirectory() as name:
+        # An input such as ``../..`` is a folder of this attack, not one of the machine.
+        place = Path(name) / "a" / "b" / "c"
+        place.mkdir(parents=True)
+        os.chdir(place)
         if words[:1] == ["--guided"]:
             return guided(words[1:], Path(name))
         return unguided(words, Path(name))
