@@ -50,6 +50,7 @@ from calipers.doctor.volumes.volume_cases import (
     names,
     odd_cases,
     several_kinds,
+    unclear_folders,
 )
 from calipers.doctor.volumes.volume_grids import grids
 from calipers.errors import CalipersError, InputError
@@ -273,7 +274,7 @@ def check_volumes(inputs: Inputs) -> VolumeCheckup:
     if labels.is_scores and len(models) == 1 and first.is_labels:
         return _check_swapped(inputs, surveys, [*findings, _swapped(labels)])
     findings += [*fractional_labels(labels), *soft_edges(labels), *background_values(labels)]
-    findings += copies(labels)
+    findings += [*copies(labels), *unclear_folders(labels)]
     for model, one in models.items():
         renamed = misspelt(labels, one)
         findings += renamed or list(cases(labels, one, options))
