@@ -1,5 +1,5 @@
-"""Folders of classes (``liver/case1``, ``spleen/case1``) are never read as cases of one class without
-a word: the doctor has a command for each, and evaluations say what they read.
+"""Folders of classes (``liver/case1``, ``spleen/case1``) are never read as cases of one class
+without a word: the doctor has a command for each, and evaluations say what they read.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from calipers.doctor.spelling import same_names
 from calipers.errors import InputError
 from calipers.io.name_patterns import (
     KindOfFile,
-    proposed_patterns,
     class_folders,
+    proposed_patterns,
     said_choices,
     shared_class_folders,
     shared_kinds,

@@ -306,7 +306,7 @@ def are_of_one_image(folders: ClassFolders, volumes: Mapping[str, Volume]) -> bo
     """Return whether the files of a case in several folders lie on one grid, as the classes of one
     image do; None if that tells nothing, because all pictures have the same size.
     """
-    shapes = set()
+    shapes: set[tuple[int, ...]] = set()
     is_spatial = False
     for case in set().union(*folders.cases.values()):
         names = [files[case] for files in folders.cases.values() if case in files]
