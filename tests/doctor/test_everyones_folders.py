@@ -456,6 +456,46 @@ def voc_results_beside_annotations(folder: Path, cohort: Scene) -> tuple[str, ..
     return "VOC2012/Annotations", "Main"
 
 
+@folder_of
+def labelme_without_files_of_empty_pictures(folder: Path, cohort: Scene) -> tuple[str, ...]:
+    """Who sees nothing on a picture saves nothing; masks that a script drew lie beside."""
+    for name in cohort.images:
+        picture(folder / "val" / f"{name}.png", WIDTH, HEIGHT)
+        if cohort.of(name):
+            shapes = []
+            for t in cohort.of(name):
+                x0, y0, x1, y1 = map(float, t.corners)
+                points = [[x0, y0], [x1, y0], [x1, y1], [x0, y1]]
+                shape = {"label": t.name, "points": points, "group_id": None, "flags": {}}
+                shapes.append({**shape, "shape_type": "polygon"})
+            document = {"version": "5.5.0", "flags": {}, "shapes": shapes, "imageData": None}
+            document |= {"imagePath": f"{name}.png", "imageHeight": HEIGHT, "imageWidth": WIDTH}
+            put(folder / "val", {f"{name}.json": json.dumps(document, indent=2)})
+            picture(folder / "val" / f"{name}_mask.png", WIDTH, HEIGHT)
+    put(folder, {"model.csv": table_of(cohort, ".png")})
+    return "val", "model.csv"
+
+
+@folder_of
+def label_img_beside_pictures(folder: Path, cohort: Scene) -> tuple[str, ...]:
+    """LabelImg writes a file for a picture once something is marked on it."""
+    for name in cohort.images:
+        picture(folder / "images" / f"{name}.jpg", WIDTH, HEIGHT)
+        if cohort.of(name):
+            put(folder / "annotations", {f"{name}.xml": voc_xml(name, cohort.of(name))})
+    put(folder, {"model.csv": table_of(cohort, ".jpg")})
+    return "annotations", "model.csv"
+
+
+@folder_of
+def label_img_with_its_pictures(folder: Path, cohort: Scene) -> tuple[str, ...]:
+    label_img_beside_pictures(folder, cohort)
+    # Masks of a segmentation are no pictures.
+    for name in cohort.images:
+        picture(folder / "SegmentationClass" / f"{name}.png", WIDTH, HEIGHT)
+    return ".", "model.csv"
+
+
 @pytest.mark.parametrize("name", FOLDERS)
 def test_the_first_command_gives_the_number_of_pycocotools(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
