@@ -406,7 +406,8 @@ def reading_options(function: F) -> F:
         click.option(
             "--all-images",
             is_flag=True,
-            help="Also evaluate images that only --groups, or else only predictions, name.",
+            help="Also evaluate images that only --groups, or else only predictions, name; or "
+            "pictures without annotations.",
         ),
         click.option(
             "--readers",

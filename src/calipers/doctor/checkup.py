@@ -140,7 +140,7 @@ def check_files(
         name = model_name(fspath(references))
         return check_files(references, {name: references}, groups, progress=progress, **reading)
     checkup = _check_opened(opened, symptoms, inputs)
-    whole = _check_whole_folder(checkup, opened, inputs)
+    whole = _check_whole_folder(checkup, opened, inputs) or _check_pictures(checkup, opened, inputs)
     if whole is not None:
         return whole
     checkup = _check_all_images(checkup, inputs) or checkup
@@ -200,6 +200,31 @@ def _check_whole_folder(checkup: Checkup, opened: OpenReferences, inputs: Inputs
     )
     findings = unexplained([symptom, *whole.findings])
     return replace(whole, findings=tuple(findings), refused=whole.refused or bool(unknown))
+
+
+def _check_pictures(checkup: Checkup, opened: OpenReferences, inputs: Inputs) -> Checkup | None:
+    """Examine pictures without annotations as well, as images without objects; None if there are
+    none.
+    """
+    names = opened.file.unlisted
+    if not names or inputs.options.all_images:
+        return None
+    reading = {**inputs.reading, "all_images": True}
+    whole = _check_opened(*open_inputs(replace(inputs, reading=reading)))
+    is_predicted = _n_unlisted(checkup) > _n_unlisted(whole)
+    symptom = Symptom(
+        "pictures-without-annotations",
+        "error" if is_predicted else "warning",
+        fspath(inputs.references),
+        "pictures have no file of annotations, and are left out",
+        len(names),
+        whole.cohort.n_images,
+        "if nothing is to be found on them, pass --all-images: they count as images without "
+        "objects; if nobody has annotated them, leave it out",
+        few(names),
+    )
+    findings = unexplained([symptom, *whole.findings])
+    return replace(whole, findings=tuple(findings), refused=whole.refused or is_predicted)
 
 
 def _check_all_images(checkup: Checkup, inputs: Inputs) -> Checkup | None:

@@ -28,7 +28,7 @@ from calipers.doctor.class_agreement import (
 )
 from calipers.doctor.findings import MOST_EXAMPLES, Symptom, few, gain_text
 from calipers.doctor.spelling import class_index, image_index, in_other_folders, most_images
-from calipers.doctor.trial import Case, convincing, overlaps, share_met
+from calipers.doctor.trial import CERTAIN_NAMED, Case, convincing, overlaps, share_met
 
 IMAGE_NAMES = "image-names"
 MOSTLY_MET = 0.7  # share of references met from which numbers mean what they seem to
@@ -61,7 +61,7 @@ def image_names(case: Case) -> Iterator[Symptom]:
         moved = [following.get(place, place) for place in image.tolist()]
         beside = replace(remedy, image=np.array(moved, np.int64))
         before, after = overlaps(case.cohort, beside), overlaps(case.cohort, remedy)
-        if not convincing(before, after, len(case.sample)):
+        if not convincing(before, after, len(case.sample), certain=CERTAIN_NAMED):
             return
     if others:
         words += f"; the references do not list {n_others} others"

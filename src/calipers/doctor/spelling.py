@@ -23,6 +23,7 @@ EXTENSION = re.compile(
     r"(\.(nii|mha|mhd|nrrd|dcm|dicom|png|jpe?g|bmp|tiff?|npy|npz|json|xml|txt))(\.gz)?$", re.I
 )
 FEWEST_AFFIXED = 3  # names from which a text that all have in common is no chance
+MOST_TRIED = 5  # names by which a common text is looked for
 SIMILAR = 0.75  # share of letters that a misspelt class has in common with the right one
 
 
@@ -105,6 +106,10 @@ def most_images(names: Sequence[str], cohort: Cohort) -> ImageMatch | None:
             images = _matched(distinct, known_names, rule, is_complete=False)
             if images is not None and len(images) > max(len(distinct) / 2, FEWEST_AFFIXED):
                 return _in_words(how, words, images, position)
+    for known_names in _known_names(cohort):
+        match = _affixed(list(distinct), known_names, is_complete=False)
+        if match is not None:
+            return match
     return None
 
 
@@ -168,35 +173,51 @@ def _in_words(how: str, words: str, images: Mapping[str, int], position: int) ->
     return ImageMatch(how, words, images)
 
 
-def _affixed(names: Sequence[str], known_names: Sequence[str]) -> ImageMatch | None:
+def _affixed(
+    names: Sequence[str], known_names: Sequence[str], *, is_complete: bool = True
+) -> ImageMatch | None:
     """Return the images of names that all have the same text before and behind the right one, or
-    lack such a text.
+    lack such a text; or those of most names, if the others are images that nobody knows.
     """
     if len(names) < FEWEST_AFFIXED or len(set(known_names)) < len(known_names):
         return None
     places = {name: k for k, name in enumerate(known_names)}
+    # The first name may be that of an image that nobody knows.
+    pairs: set[tuple[str, str]] = set()
+    lacking: set[tuple[str, str]] = set()
+    for name in names[:1] if is_complete else names[:MOST_TRIED]:
+        pairs.update(_affixes(name, known_names))
+        for longer in known_names:
+            lacking.update(_affixes(longer, [name]))
     matches = []
-    for before, behind in _affixes(names[0], known_names):
+    for before, behind in sorted(pairs):
+        if not all(_has(name, before, behind) for name in names):
+            continue
         images = {}
         for name in names:
             inside = name[len(before) : len(name) - len(behind)]
-            if name == f"{before}{inside}{behind}" and inside in places:
+            if inside in places:
                 images[name] = places[inside]
         matches.append((before, behind, images))
-    for longer in known_names:
-        for before, behind in _affixes(longer, names[:1]):
-            images = {}
-            for name in names:
-                if f"{before}{name}{behind}" in places:
-                    images[name] = places[f"{before}{name}{behind}"]
-            matches.append((before, behind, images))
-    complete = [match for match in matches if len(match[2]) == len(names)]
+    for before, behind in sorted(lacking):
+        images = {}
+        for name in names:
+            if f"{before}{name}{behind}" in places:
+                images[name] = places[f"{before}{name}{behind}"]
+        matches.append((before, behind, images))
+    fewest = len(names) if is_complete else max(len(names) / 2, FEWEST_AFFIXED)
+    enough = [match for match in matches if len(match[2]) >= fewest]
     # Two ways to cut the names are none.
-    if len(complete) != 1 or len(set(complete[0][2].values())) < len(names):
+    if len(enough) != 1 or len(set(enough[0][2].values())) < len(enough[0][2]):
         return None
-    before, behind, images = complete[0]
+    before, behind, images = enough[0]
     words = " and ".join(repr(text) for text in (before, behind) if text)
     return ImageMatch("affix", f"the text {words}", images)
+
+
+def _has(name: str, before: str, behind: str) -> bool:
+    is_longer = len(name) > len(before) + len(behind)
+    return is_longer and name.startswith(before) and name.endswith(behind)
 
 
 def _affixes(name: str, parts: Sequence[str]) -> list[tuple[str, str]]:

@@ -38,6 +38,7 @@ LEAST_SHARE = 0.3  # of the references that a fix must let predictions meet
 # Median IoU of those that are met: a fix that is nearly right puts boxes beside their objects.
 TYPICAL = 0.65
 CERTAIN = 1e-4  # probability of so many wins by chance
+CERTAIN_NAMED = 1e-3  # where names say the same, and nothing else was tried
 FEW, EXACT = 3, 0.8  # so few wins convince if none is lost and the overlaps are nearly perfect
 BEST = 20  # predictions of an image that are compared; a flood of them hits everything
 MOST_ROWS = 20_000  # on the images that are compared; more would cost seconds for the same answer
@@ -253,8 +254,16 @@ def share_met(best: F64, n_predictions: int) -> float:
     return float((best >= HIT).sum() / possible) if possible else 0.0
 
 
-def convincing(before: F64, after: F64, n_predictions: int, *, fitted: bool = False) -> bool:
-    """Return whether a fix helps so clearly that chance is no explanation.
+def convincing(
+    before: F64,
+    after: F64,
+    n_predictions: int,
+    *,
+    fitted: bool = False,
+    certain: float = CERTAIN,
+) -> bool:
+    """Return whether a fix helps so clearly that chance is no explanation: so many wins have a
+    probability below ``certain``.
 
     More is asked of a fix whose numbers were ``fitted`` to the same data.
     """
@@ -269,7 +278,7 @@ def convincing(before: F64, after: F64, n_predictions: int, *, fitted: bool = Fa
         return n_wins >= FEWEST_FITTED and by_chance < CERTAIN_FITTED
     if n_wins >= FEW and not n_losses and float(np.median(after[wins])) >= EXACT:
         return True
-    return _by_chance(n_wins, n_wins + n_losses) < CERTAIN
+    return _by_chance(n_wins, n_wins + n_losses) < certain
 
 
 def _by_chance(wins: int, n: int) -> float:

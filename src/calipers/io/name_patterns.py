@@ -7,6 +7,9 @@ doctor in a finding. Two layouts are known: names that differ by a prefix or suf
 side share, and a folder of each case, in which files are called alike (``case1/prob.nii.gz``) or
 after the case (``case1/case1_seg.nii.gz``, as MONAI saves them). Where several files of each case
 would do, all are named and none is proposed: only the user knows which is meant.
+
+`class_folders` finds a third layout: a folder for each class, with a file of every case in each
+(``liver/case1.nii.gz``, ``spleen/case1.nii.gz``).
 """
 
 from __future__ import annotations
@@ -23,6 +26,13 @@ BOUNDARY = re.compile(r"[_\-. /]")
 DIGIT = re.compile(r"\d")
 FEWEST_CASES = 2  # folders that have a file of one kind
 MOST_KINDS = 12  # kinds of files in the folders of cases
+LEAST_SHARED = 0.5  # share of the cases that have a file in two folders of classes or more
+ENUMERATION = re.compile(r"^\d+[._ )-]+")  # before the name of a class, as in "1. Microaneurysms"
+# Folders with such names hold images of their own, which may be called as those of the others.
+OF_IMAGES = re.compile(
+    r"(?i)(train|val|test|dev|fold|split|part|batch|site|cent(er|re)|hospital|clinic|scanner|"
+    r"vendor|patient|subject|case|series|study|video|seq|fig|baseline|follow|reader|rater|expert)"
+)
 
 
 class Proposal(NamedTuple):
@@ -116,6 +126,13 @@ def shared_kinds(
     return kinds, max(len(ours), len(theirs))
 
 
+def kinds_of_cases(names: Collection[str]) -> list[str]:
+    """Return the kinds of files that several cases have, if there are more than one."""
+    kinds = _kinds(names)
+    frequent = sorted(kind for kind, (_, cases) in kinds.items() if len(cases) >= FEWEST_CASES)
+    return frequent if len(frequent) > 1 else []
+
+
 def _kinds(names: Collection[str]) -> dict[str, tuple[str, set[str]]]:
     """Return kind -> pattern and cases, of files without a number in folders with one."""
     kinds: dict[str, tuple[str, set[str]]] = {}
@@ -131,6 +148,80 @@ def _kinds(names: Collection[str]) -> dict[str, tuple[str, set[str]]]:
             return {}
         cases.add(numbered[0])
     return kinds
+
+
+class ClassFolders(NamedTuple):
+    """Folders in which the same cases have a file each, by the name of the folder."""
+
+    above: str  # the path above these folders
+    suffixes: Mapping[str, str]  # folder -> what all names of its cases end with
+    cases: Mapping[str, Mapping[str, str]]  # folder -> case -> name of the file
+
+
+def class_folders(names: Collection[str]) -> ClassFolders | None:
+    """Return the folders of the names if all of them may be classes, called by words, that share
+    their cases; None if they are others.
+    """
+    above = ""
+    parts = [name.split("/") for name in names]
+    while parts and all(len(path) > 2 and path[0] == parts[0][0] for path in parts):
+        above += f"{parts[0][0]}/"
+        parts = [path[1:] for path in parts]
+    if not parts or any(len(path) < 2 for path in parts):
+        return None
+    files: dict[str, list[str]] = {}
+    for folder, *rest in parts:
+        files.setdefault(folder, []).append("/".join(rest))
+    if not 1 < len(files) <= MOST_KINDS or not all(map(_may_be_class, files)):
+        return None
+    suffixes = dict.fromkeys(files, "")
+    if not _share_cases(files.values()):
+        # As IDRiD_55_MA in the folder of microaneurysms, and IDRiD_55_HE in another.
+        suffixes = {folder: _last_piece(cases) for folder, cases in files.items()}
+    cases = {}
+    for folder, own in files.items():
+        length = len(suffixes[folder])
+        cases[folder] = {name[: len(name) - length]: f"{above}{folder}/{name}" for name in own}
+    if not _share_cases(cases.values()):
+        return None
+    return ClassFolders(above, suffixes, cases)
+
+
+def shared_class_folders(
+    references: Mapping[str, str], predictions: Mapping[str, str]
+) -> list[KindOfFile]:
+    """Return the folders of classes that both sides have (name -> path), each as a kind of file."""
+    ours, theirs = class_folders(references), class_folders(predictions)
+    kinds: list[KindOfFile] = []
+    if ours is None or theirs is None:
+        return kinds
+    for folder, cases in ours.cases.items():
+        if set(cases) & set(theirs.cases.get(folder, ())):
+            mine = f"{ours.above}{folder}/{SLOT}{ours.suffixes[folder]}"
+            other = f"{theirs.above}{folder}/{SLOT}{theirs.suffixes[folder]}"
+            patterns = (mine + _extension(references), other + _extension(predictions))
+            kinds.append(KindOfFile(folder, *patterns))
+    return kinds
+
+
+def _may_be_class(folder: str) -> bool:
+    word = ENUMERATION.sub("", folder)
+    return not DIGIT.search(word) and OF_IMAGES.match(word) is None
+
+
+def _last_piece(names: Collection[str]) -> str:
+    """Return the longest piece at a boundary with which all names end; empty if there is none."""
+    return max((end for start, end in _affixes(names) if not start), key=len, default="")
+
+
+def _share_cases(folders: Collection[Collection[str]]) -> bool:
+    """Return whether enough of all cases have a file in several folders."""
+    counts: dict[str, int] = {}
+    for cases in folders:
+        for case in cases:
+            counts[case] = counts.get(case, 0) + 1
+    shared = sum(n > 1 for n in counts.values())
+    return shared > 0 and shared >= LEAST_SHARED * len(counts)
 
 
 def _by_pattern(names: Collection[str]) -> list[_NamesByPattern]:

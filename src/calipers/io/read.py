@@ -173,7 +173,8 @@ def read(
     all_images
         Whether images that only the table of groups names, or without such a table only the
         predictions, are evaluated, too: as images without references, for formats that list only
-        images with some.
+        images with some. Beside files of LabelMe and Pascal VOC these are the pictures without a
+        file of annotations.
     progress
         Called with (name of the step, work done, work in all) while files are read.
 
@@ -334,8 +335,10 @@ def with_predicted_images(
     """Add the images that only predictions name, as images without references.
 
     A model of which no image is listed adds none: it calls them otherwise, and its predictions are
-    refused as ever.
+    refused as ever. Where the pictures are there, they say which images there are.
     """
+    if opened.file.unlisted:
+        return opened
     if not paths:
         raise UsageError(
             "all images of what? Give predictions, or a table of images: --groups (groups=...)"

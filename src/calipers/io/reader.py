@@ -325,6 +325,8 @@ class ReferenceFile:
     # Whether the format says that an image which is not listed has no objects, and may have
     # predictions, as a scan without nodules.
     omits_empty: bool = False
+    # Pictures without annotations, which are images only if the options say so (``all_images``).
+    unlisted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

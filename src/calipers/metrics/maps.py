@@ -559,7 +559,7 @@ class VoxelDice(MapMetric):
     own_options = ("level", "at")
     facts = Facts(
         id="voxel-dice@1",
-        short={"Dice": {}},
+        short={"Dice": {}, "Dice/sample": {"level": "sample"}},
         synonyms={"DSC": "Dice", "DICE-score": "Dice"},
         claim="at",
         per_class=False,
@@ -583,7 +583,7 @@ class VoxelIou(MapMetric):
     own_options = ("level", "at")
     facts = Facts(
         id="voxel-iou@1",
-        short={"IoU": {}},
+        short={"IoU": {}, "IoU/sample": {"level": "sample"}},
         synonyms={"Jaccard": "IoU"},
         claim="at",
         per_class=False,

@@ -7,7 +7,7 @@ import os
 import pytest
 
 import calipers as cal
-from annotation_cases import EMPTY_VOC, IMAGENET, VOC, labelme, put, yolo_data
+from annotation_cases import EMPTY_VOC, IMAGENET, VOC, labelme, picture, put, yolo_data
 from calipers.errors import InputError
 from calipers.io import source
 from calipers.io.source import InputFolder, model_name, open_folder, open_input
@@ -149,3 +149,31 @@ def test_models_are_called_like_their_folders(tmp_path) -> None:
     assert model_name(tmp_path / "runs/v1.2/labels") == "v1.2"
     assert model_name(tmp_path / "other.b") == "other.b"
     assert model_name("somewhere/dets.json") == "dets"
+
+
+def test_pictures_without_annotations_are_images_only_if_asked_for(tmp_path) -> None:
+    empty = "<annotation><filename>{}.png</filename></annotation>"
+    files = {f"Annotations/{name}.xml": empty.format(name) for name in "ab"}
+    files["Annotations/a.xml"] = VOC.replace("000001.jpg", "a.png")
+    put(tmp_path, files)
+    for name in "abcd":
+        picture(tmp_path / "JPEGImages" / f"{name}.png", 400, 500)
+        picture(tmp_path / "SegmentationClass" / f"{name}{name}.png", 400, 500)
+    for place in (tmp_path, tmp_path / "Annotations"):
+        cohort = cal.read(place)
+        assert cohort.images.ids == ("a", "b")
+        (note,) = [note for note in cohort.intake.notes if "have no annotations" in note]
+        assert "2 pictures" in note
+        assert "--all-images" in note
+        whole = cal.read(place, all_images=True)
+        assert whole.images.ids == ("a", "b", "c", "d")
+        assert whole.images.size[2].tolist() == [400, 500]
+        assert len(whole.references) == len(cohort.references)
+        assert any("2 pictures have no annotations: images" in n for n in whole.intake.notes)
+
+
+def test_pictures_of_other_names_are_no_images(tmp_path) -> None:
+    put(tmp_path, {"a.xml": VOC, "b.xml": EMPTY_VOC})
+    for name in "cd":
+        picture(tmp_path / f"{name}.png", 400, 500)
+    assert not any("have no annotations" in note for note in cal.read(tmp_path).intake.notes)

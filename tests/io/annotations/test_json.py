@@ -245,7 +245,7 @@ def test_tasks_that_cannot_be_trusted(tmp_path) -> None:
     minimal = {"id": 1, "image": "a.png", "label": [{**RECTANGLE, "rectanglelabels": ["p"]}]}
     second = task("a.png", [sound])["annotations"] * 2
     for broken, rule in (
-        (minimal, "format"),
+        (minimal, "image-size"),
         (task("a.png", [sound], annotations=second), "several-readers"),
         (task("a.png", [sound], data={"image": ""}), "type"),
         (task("a.png", [sound], annotations=[{"result": {}}]), "type"),
@@ -300,3 +300,26 @@ def test_coco_files_are_not_mistaken(tmp_path) -> None:
     document = '{"images": [], "annotations": [], "categories": [], "version": 1, "shapes": []}'
     for text in (results, document):
         assert cal.sniff(put(tmp_path, {"c.json": text}) / "c.json").format == "coco"
+
+
+def test_records_of_json_min_are_the_annotations_of_their_tasks(tmp_path) -> None:
+    """Two people on one picture are two records with the id of the task."""
+    sized = {**RECTANGLE, "original_width": 200, "original_height": 100}
+    record = {"id": 7, "image": "/data/upload/1/0123abcd-a.png", "created_at": "2024-01-01"}
+    records = [
+        {**record, "annotator": 1, "label": [{**sized, "rectanglelabels": ["polyp"]}]},
+        {**record, "annotator": 2, "label": [{**sized, "rectanglelabels": ["vessel"]}]},
+        {"id": 8, "image": "b.png", "annotator": 1, "choice": "nothing"},
+    ]
+    path = tmp_path / "min.json"
+    path.write_text(json.dumps(records), encoding="utf-8")
+    assert refused(path).rule == "several-readers"
+    whole = [
+        task("/data/upload/1/0123abcd-a.png", [region(name, RECTANGLE)])
+        for name in ("polyp", "vessel")
+    ]
+    cohort = cal.read(path, readers="any")
+    assert cohort.images.ids == ("a.png", "b.png")
+    assert cohort.classes == ("polyp", "vessel")
+    expected = cal.read(export(tmp_path, whole[0])).references.boxes
+    assert cohort.references.boxes[0].tolist() == expected[0].tolist()

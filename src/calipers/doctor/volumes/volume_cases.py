@@ -11,7 +11,7 @@ whatever they are called. A table of groups is read as `calipers maps` reads it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,15 +25,19 @@ from calipers.doctor.spelling import same_names
 from calipers.errors import InputError
 from calipers.io.name_patterns import (
     KindOfFile,
+    class_folders,
     proposed_patterns,
     said_choices,
+    shared_class_folders,
     shared_kinds,
 )
 from calipers.io.read import PathName
 from calipers.io.reader import ImageList, Options
 from calipers.io.tables.objects import add_groups
 from calipers.io.tables.table import open_table
+from calipers.io.volumes.open import open_volume
 from calipers.io.volumes.pairing import list_samples
+from calipers.io.volumes.samples import are_of_one_image
 from calipers.io.volumes.volume import Volume
 
 if TYPE_CHECKING:
@@ -80,7 +84,8 @@ def names(labels: Survey, one: Survey, options: dict[str, str]) -> Iterator[Symp
 
 def kinds_of_files(inputs: Inputs) -> list[KindOfFile]:
     """Return the kinds of files that the cases of both folders have, if one side has several: a
-    file for each class, or images beside labels.
+    file for each class, or images beside labels; or the folders of classes that both sides have,
+    with a file of every case in each.
     """
     reading = inputs.reading
     if len(inputs.predictions) != 1 or reading.get("pattern") or reading.get("reference_pattern"):
@@ -89,7 +94,46 @@ def kinds_of_files(inputs: Inputs) -> list[KindOfFile]:
     references = list_samples(Path(fspath(inputs.references)), "references").files
     predictions = list_samples(Path(fspath(path)), "predictions").files
     kinds, n_kinds = shared_kinds(references, predictions)
-    return kinds if n_kinds > 1 else []
+    if n_kinds > 1:
+        return kinds
+    kinds = shared_class_folders(references, predictions)
+    return kinds if kinds and _are_of_one_image(references) else []
+
+
+def _are_of_one_image(files: Mapping[str, str]) -> bool | None:
+    """Return whether the folders of files (name -> path) are the classes of the same images."""
+    folders = class_folders(files)
+    if folders is None:
+        return False
+    headers = {}
+    for name, path in files.items():
+        try:
+            headers[name] = open_volume(path, role="labels")
+        except InputError:
+            # Whoever reads the file says what is wrong with it.
+            continue
+    return are_of_one_image(folders, headers)
+
+
+def unclear_folders(labels: Survey) -> Iterator[Symptom]:
+    """Folders of pictures of the same names and of one size: classes, or images of their own."""
+    folders = class_folders(labels.files)
+    headers = {name: facts.volume for name, facts in labels.files.items()}
+    if folders is None or are_of_one_image(folders, headers) is not None:
+        return
+    names = list(folders.cases)
+    patterns = [f"{folders.above}{name}/{{name}}{folders.suffixes[name]}" for name in names]
+    yield Symptom(
+        "class-folders",
+        "warning",
+        labels.source,
+        "folders have files of the same names, which are read as images of one class",
+        len(names),
+        len(names),
+        "if the folders are classes of the same images, evaluate one after the other: "
+        f"--reference-pattern '{patterns[0]}' --pattern '{patterns[0]}'",
+        few(names),
+    )
 
 
 def several_kinds(inputs: Inputs, kinds: Sequence[KindOfFile]) -> Symptom:

@@ -34,6 +34,7 @@ from calipers.doctor.map_scores import (
     scale,
 )
 from calipers.doctor.remedies import Inputs
+from calipers.doctor.volumes.map_commands import segmentation_commands, tried_maps
 from calipers.doctor.volumes.numbered_objects import (
     numbered_objects,
     numbered_references,
@@ -50,15 +51,16 @@ from calipers.doctor.volumes.volume_cases import (
     names,
     odd_cases,
     several_kinds,
+    unclear_folders,
 )
 from calipers.doctor.volumes.volume_grids import grids
-from calipers.errors import CalipersError, InputError
+from calipers.errors import InputError
 from calipers.io.name_patterns import MOST_KINDS, KindOfFile
 from calipers.io.read import PathName, sniff
 from calipers.io.volumes.dataset_json import label_folders
 from calipers.io.volumes.labels import LabelVolumesReader
 from calipers.io.volumes.open import open_volume
-from calipers.io.volumes.pairing import list_samples, pair
+from calipers.io.volumes.pairing import list_samples
 from calipers.io.volumes.volume import DEFAULT, Role, Volume, shape_text
 from calipers.kernels import runs
 from calipers.show.words import digits, whole_text
@@ -75,8 +77,6 @@ INSIDE = 0.25  # share of the marked voxels that have it
 MOST_ABOVE = 0.5  # share of voxels above 0 of a detection map
 # Findings that are told of files, and not of their objects again.
 TOLD = ("missing-cases", "duplicate-images", "patient-in-two-splits")
-# Options by which files are paired and read, whoever asks for them: the user or a finding.
-OF_PAIRS = ("pattern", "reference_pattern", "segment", "place")
 
 
 @dataclass(frozen=True)
@@ -192,6 +192,7 @@ class VolumeCheckup:
     findings: tuple[Symptom, ...]
     commands: tuple[str, ...]
     refused: bool
+    voxel_commands: tuple[str, ...] = ()  # that compare voxels, where the others compare objects
 
     @property
     def counts(self) -> dict[str, int]:
@@ -209,6 +210,7 @@ class VolumeCheckup:
         return {
             "findings": [symptom.as_dict() for symptom in self.findings],
             "commands": list(self.commands),
+            "voxel_commands": list(self.voxel_commands),
             "refused": self.refused,
         }
 
@@ -218,7 +220,11 @@ class VolumeCheckup:
         for survey in self.surveys:
             lines += [*survey.lines(), ""]
         lines.pop()
-        return lines + conclusion(self.findings, self.commands)
+        lines += conclusion(self.findings, self.commands)
+        if self.voxel_commands:
+            lines += ["", "For Dice, IoU and panoptic quality, which need no scores"]
+            lines += [f"  {command}" for command in self.voxel_commands]
+        return lines
 
 
 def are_volumes(references: PathName, predictions: Mapping[str, PathName]) -> bool:
@@ -273,7 +279,7 @@ def check_volumes(inputs: Inputs) -> VolumeCheckup:
     if labels.is_scores and len(models) == 1 and first.is_labels:
         return _check_swapped(inputs, surveys, [*findings, _swapped(labels)])
     findings += [*fractional_labels(labels), *soft_edges(labels), *background_values(labels)]
-    findings += copies(labels)
+    findings += [*copies(labels), *unclear_folders(labels)]
     for model, one in models.items():
         renamed = misspelt(labels, one)
         findings += renamed or list(cases(labels, one, options))
@@ -300,7 +306,7 @@ def check_volumes(inputs: Inputs) -> VolumeCheckup:
     if len(labels.values) > 1:
         findings.append(_several_values(labels))
         choices = [{**options, **choice} for choice in _meanings(labels, first, options)]
-    lines = [_tried_maps(inputs, choice) for choice in choices]
+    lines = [tried_maps(inputs, choice) for choice in choices]
     return _checkup(surveys, findings, [line for line in lines if line is not None])
 
 
@@ -334,10 +340,18 @@ def _by_kind(inputs: Inputs, kinds: Sequence[KindOfFile]) -> VolumeCheckup:
         checkups.append(check_volumes(replace(inputs, reading=reading)))
     findings = [several_kinds(inputs, kinds)]
     commands: list[str] = []
+    voxel_commands: list[str] = []
     for checkup in checkups:
         findings += [symptom for symptom in checkup.findings if symptom not in findings]
         commands += checkup.commands
-    return replace(checkups[0], findings=tuple(findings), commands=tuple(commands), refused=True)
+        voxel_commands += checkup.voxel_commands
+    return replace(
+        checkups[0],
+        findings=tuple(findings),
+        commands=tuple(commands),
+        voxel_commands=tuple(voxel_commands),
+        refused=True,
+    )
 
 
 def _folders_of_models(inputs: Inputs) -> dict[str, PathName]:
@@ -647,44 +661,6 @@ def _checkup(
     return VolumeCheckup(tuple(surveys), tuple(ordered), tuple(commands), refused)
 
 
-def _tried_maps(inputs: Inputs, options: Mapping[str, str]) -> str | None:
-    """Return the command of maps if every sample can be loaded with these options."""
-    choices: dict[str, Any] = {}
-    for name in (*OF_PAIRS, "missing", "channel", "resize"):
-        value = options.get(name, inputs.reading.get(name) if name in OF_PAIRS else None)
-        if value is not None:
-            choices[name] = value
-    normalise = {}
-    for name, value in options.items():
-        if name.startswith("normalise "):
-            normalise[name.removeprefix("normalise ")] = value
-    labels = options.get("labels", "binary")
-    values = [int(options["mask_values"])] if "mask_values" in options else labels
-    try:
-        samples = pair(inputs.references, inputs.predictions, **choices)
-        if inputs.groups is not None:
-            samples = samples.with_groups(inputs.groups)
-        for sample in samples:
-            sample.load(label_values=values, normalise=normalise or "none")
-    except CalipersError:
-        return None
-    words = ["calipers", "maps", fspath(inputs.references)]
-    words += inputs.arguments(list(inputs.predictions))
-    for name, value in choices.items():
-        words += [f"--{name.replace('_', '-')}", str(value)]
-    if labels != "binary":
-        words += ["--labels", labels]
-    if "mask_values" in options:
-        words += ["--mask-values", options["mask_values"]]
-    if "preset" in options:
-        words += ["--preset", options["preset"]]
-    if inputs.groups is not None:
-        words += ["--groups", fspath(inputs.groups)]
-    for model, value in normalise.items():
-        words += ["--normalise", value if len(inputs.predictions) == 1 else f"{model}={value}"]
-    return shlex.join(words)
-
-
 def _with_objects(
     inputs: Inputs,
     options: Mapping[str, str],
@@ -731,7 +707,11 @@ def _with_objects(
         if len(surveys[0].values) == 1:
             of_objects = [_with_score_hint(symptom) for symptom in of_objects]
     whole = _checkup(surveys, [*findings, *of_objects], commands)
-    return replace(whole, refused=whole.refused or result.refused)
+    if not commands or not inputs.predictions:
+        return replace(whole, refused=whole.refused or result.refused)
+    values = [one.values for one in surveys]
+    lines = segmentation_commands(inputs, {**reading, **options}, values)
+    return replace(whole, refused=whole.refused or result.refused, voxel_commands=tuple(lines))
 
 
 def _has_plateaus(one: Survey) -> bool:
@@ -749,7 +729,7 @@ def _with_whole_scores(
     choices = {**options, "preset": OF_CANDIDATES}
     for model in inputs.predictions:
         choices[f"normalise {model}"] = "odds"
-    line = _tried_maps(inputs, choices)
+    line = tried_maps(inputs, choices)
     return _checkup(surveys, findings, [] if line is None else [line])
 
 

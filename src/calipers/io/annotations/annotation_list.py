@@ -15,9 +15,12 @@ records are named tuples, and drawing is imported when there is something to dra
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,7 +38,7 @@ from calipers.io.reader import (
     ReferenceFile,
     ReferenceIndex,
 )
-from calipers.io.source import InputFile, InputFolder
+from calipers.io.source import InputFile, InputFolder, list_files
 
 if TYPE_CHECKING:
     from calipers.io.annotations.painted import Painter
@@ -47,6 +50,14 @@ NAN = math.nan
 # Suffixes by which a file is a picture.
 VOLUME_SUFFIXES = (".nii.gz", ".nii", ".mha", ".mhd", ".nrrd")
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".dcm")
+
+# Folders beside each other of annotations and of pictures, which are no part of an image's name.
+PICTURE_FOLDERS = ("images", "image", "imgs", "img", "jpegimages", "pictures", "frames")
+ANNOTATION_FOLDERS = ("annotations", "annotation", "labels", "labelme", "json", "xml", "ann")
+ANNOTATION_ENDINGS = (".json", ".xml")
+# Pictures that tools draw from annotations; the pictures themselves are called without this.
+DRAWN = re.compile(r"(?i)[_-](masks?|labels?|viz|vis|overlay|seg|gt|pseudo|color)$")
+LEAST_PICTURED = 0.5  # share of the annotated images whose pictures are there
 
 
 class AnnotatedImage(NamedTuple):
@@ -151,6 +162,7 @@ class AnnotationList:
         *,
         box_format: str = "xyxy",
         numbered: bool = False,
+        pictured: bool = False,
     ) -> ReferenceFile:
         """Return everything as references.
 
@@ -160,7 +172,13 @@ class AnnotationList:
             As the input declares them; None: the labels of its objects in alphabetical order.
         numbered
             Whether labels are the numbers of classes, counted from 0.
+        pictured
+            Whether pictures without a file of annotations are looked for: they are images without
+            objects if the options say so (``all_images``), and counted in a note.
         """
+        unlisted = self._unlisted(images) if pictured else []
+        if self.options.all_images:
+            images = [*images, *unlisted]
         image_list = _image_list(self.file, images)
         if classes is None:
             classes = sorted({str(entry.label) for entry in self.entries})
@@ -170,7 +188,41 @@ class AnnotationList:
             index = {name: k for k, name in enumerate(classes)}
         part = self._part(image_list.size, index, box_format, "references")
         class_keys = index if numbered else None
-        return ReferenceFile(image_list, tuple(classes), class_keys, part, format)
+        names = tuple(image.key for image in unlisted)
+        return ReferenceFile(image_list, tuple(classes), class_keys, part, format, unlisted=names)
+
+    def _unlisted(self, images: Sequence[AnnotatedImage]) -> list[AnnotatedImage]:
+        """Return the pictures in the folder, or in the one beside it, without annotations."""
+        if not isinstance(self.file, InputFolder):
+            return []
+        pictures = _pictures(self.file)
+        listed = {_image_name(image.key) for image in images}
+        listed |= {_image_name(without_suffix(image.file_name)) for image in images}
+        n_pictured = sum(_image_name(image.key) in pictures for image in images)
+        # Pictures of other names say nothing about the images.
+        if n_pictured < LEAST_PICTURED * len(images):
+            return []
+        bare = []
+        for name, path in pictures.items():
+            if name not in listed and DRAWN.sub("", name) not in listed:
+                bare.append((name, path))
+        if not bare:
+            return []
+        note = f"{len(bare)} pictures have no annotations"
+        if not self.options.all_images:
+            self.notes.append(
+                f"{note} and are not evaluated: --all-images (all_images=True) counts them as "
+                "images without objects"
+            )
+            return [AnnotatedImage(name) for name, _ in bare]
+        from calipers.io.volumes.pictures import picture_size
+
+        self.notes.append(f"{note}: images without objects")
+        unlisted = []
+        for name, path in bare:
+            width, height = picture_size(Path(path)) or (NAN, NAN)
+            unlisted.append(AnnotatedImage(name, width, height, Path(path).name))
+        return unlisted
 
     def predictions(
         self, index: ReferenceIndex, labels: Mapping[Key, int], *, box_format: str = "xyxy"
@@ -273,6 +325,38 @@ def _image_list(file: InputFile, images: Sequence[AnnotatedImage]) -> ImageList:
     if all(image.file_name for image in images):
         groups["file_name"] = np.array([image.file_name for image in images])
     return ImageList(keys, size, np.full((len(images), 2), NAN), groups)
+
+
+def _pictures(folder: InputFolder) -> dict[str, str]:
+    """Return the pictures of a folder by the names of their images: those in folders of pictures,
+    else those beside annotations, else those in the folder of pictures beside the folder itself.
+    """
+    files: Mapping[str, str] = folder.files
+    names = folder.ending(*PICTURE_SUFFIXES)
+    inside = [name for name in names if _is_in(name, PICTURE_FOLDERS)]
+    if not inside:
+        # Elsewhere there are masks, or previews of the data set.
+        places = {name.rpartition("/")[0] for name in folder.ending(*ANNOTATION_ENDINGS)}
+        inside = [name for name in names if name.rpartition("/")[0] in places]
+    place = Path(folder.file).resolve()
+    if not names and place.name.lower() in ANNOTATION_FOLDERS:
+        beside = [place.parent / entry for entry in sorted(os.listdir(place.parent))]
+        folders = [path for path in beside if path.name.lower() in PICTURE_FOLDERS]
+        if len(folders) == 1 and folders[0].is_dir():
+            files = list_files(folders[0]).files
+            inside = [name for name in files if name.lower().endswith(PICTURE_SUFFIXES)]
+    return {_image_name(without_suffix(name)): files[name] for name in inside}
+
+
+def _is_in(name: str, folders: Sequence[str]) -> bool:
+    return any(part.lower() in folders for part in name.split("/")[:-1])
+
+
+def _image_name(path: str) -> str:
+    """Return the name of an image without folders that only say what its files are."""
+    *folders, last = path.split("/")
+    others = (*PICTURE_FOLDERS, *ANNOTATION_FOLDERS)
+    return "/".join([*(part for part in folders if part.lower() not in others), last])
 
 
 def bounding_box(rings: Polygons) -> Box:

@@ -5,7 +5,9 @@ The export is a list of tasks, one per image, with ``annotations`` by people and
 models. Each holds a ``result``: regions with a ``value`` in percent of the image, and the size of
 the image in pixels beside it. What was painted with a brush is packed (``rle``), or is a PNG file
 with a transparent background (``imageDataURL``). References are the annotations; predictions are
-those of the tasks, with the ``score`` of each region, else that of the whole prediction.
+those of the tasks, with the ``score`` of each region, else that of the whole prediction. The export
+"JSON-MIN" has a record for every annotation, in which the regions stand beside the data of the
+task; it is read as the tasks that it came from (`_whole_tasks`).
 
 `calipers.io.read` calls `LabelStudioReader`. A task that nobody annotated is no image without
 objects, and is left out. Several annotations of one task are those of several readers
@@ -71,6 +73,8 @@ LABELS = (
 SHAPE_LABELS = LABELS[:-1]  # of regions that have a place in the image
 RECTANGLE, POLYGON, ELLIPSE, BRUSH = "rectangle", "polygon", "ellipse", "brush"
 BITMASK = "data:image/png;base64,"
+# Of a record of "JSON-MIN": what is no data of the task.
+ABOUT_RECORD = ("annotator", "created_at", "updated_at")
 # Regions without extent.
 OTHER_SHAPES = ("keypoint", "keypointlabels", "vector", "vectorlabels")
 
@@ -147,6 +151,11 @@ def _tasks(file: InputFile) -> Iterator[_Task]:
     value = read_value(file)
     if not isinstance(value, list):
         raise InputError("a list of tasks", rule="format", file=file.file, location="/")
+    # Either all entries are tasks, or all are records of the short form.
+    if value and all(isinstance(task, dict) and "data" not in task for task in value):
+        for place, task in _whole_tasks(value):
+            yield _Task(file, place, task, is_short=True)
+        return
     for k, task in enumerate(value):
         if not isinstance(task, dict) or not isinstance(task.get("data"), dict):
             raise InputError(
@@ -154,9 +163,37 @@ def _tasks(file: InputFile) -> Iterator[_Task]:
                 rule="format",
                 file=file.file,
                 location=f"/{k}",
-                hint='export as "JSON"; "JSON-MIN" leaves out what is needed here',
+                hint='export as "JSON"',
             )
         yield _Task(file, f"/{k}", task)
+
+
+def _whole_tasks(records: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the tasks behind records of "JSON-MIN", with the places of their first records: a
+    record is one annotation, and several of one task have its id.
+    """
+    tasks: dict[str, tuple[str, dict[str, Any]]] = {}
+    for k, record in enumerate(records):
+        data, regions = {}, []
+        for name, value in record.items():
+            if isinstance(value, str) and name not in ABOUT_RECORD:
+                data[name] = value
+            elif isinstance(value, list):
+                regions += [_whole_region(entry, name, len(regions)) for entry in value]
+        annotation = {"completed_by": record.get("annotator"), "result": regions}
+        key = str(record.get("id", f"record {k}"))
+        _, task = tasks.setdefault(key, (f"/{k}", {"data": data, "annotations": []}))
+        task["annotations"].append(annotation)
+    yield from tasks.values()
+
+
+def _whole_region(entry: Any, name: str, number: int) -> Any:
+    """Return an entry of a record as a region, whose value lacks the sizes and the type."""
+    if not isinstance(entry, dict):
+        return {"type": name, "value": {}}
+    kind = next((label for label in LABELS if label in entry), name)
+    sizes = {key: entry[key] for key in ("original_width", "original_height") if key in entry}
+    return {"id": str(number), "type": kind, "value": entry, **sizes}
 
 
 def _readings(tasks: Sequence[_Task]) -> Readings:
@@ -195,8 +232,11 @@ def _readings(tasks: Sequence[_Task]) -> Readings:
 class _Task:
     """One task: an image with what people and models say about it."""
 
-    def __init__(self, file: InputFile, pointer: str, task: dict[str, Any]) -> None:
+    def __init__(
+        self, file: InputFile, pointer: str, task: dict[str, Any], *, is_short: bool = False
+    ) -> None:
         self.file, self.pointer, self.task = file, pointer, task
+        self.is_short = is_short  # whether it is put together from records of "JSON-MIN"
         self.name = self._image_name()
         self.width = self.height = NAN
 
@@ -399,6 +439,15 @@ class _Task:
         sides = []
         for name in ("original_width", "original_height"):
             side = region.get(name)
+            if side is None and self.is_short:
+                raise InputError(
+                    "the size of the image, by which percent become pixels",
+                    rule="image-size",
+                    file=self.file.file,
+                    location=place.location,
+                    field=name,
+                    hint='this "JSON-MIN" has none: export as "JSON"',
+                )
             number = side if is_number(side) else None
             sides.append(image_side(number, self.file.file, place.location, name))
         width, height = sides

@@ -81,7 +81,7 @@ class LabelMeReader(Reader):
         images: list[AnnotatedImage] = []
         for source in image_files(file, SUFFIX):
             images.append(_read(source, shapes, len(images)))
-        return rows.references(self.name, images)
+        return rows.references(self.name, images, pictured=True)
 
 
 def _read(source: ImageFile, shapes: _Shapes, image: int) -> AnnotatedImage:

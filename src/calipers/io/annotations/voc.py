@@ -63,7 +63,7 @@ class VocReader(Reader):
         box_format = options.box_format or INCLUSIVE
         if box_format == INCLUSIVE:
             _note_zeros(rows)
-        return rows.references(self.name, images, box_format=box_format)
+        return rows.references(self.name, images, box_format=box_format, pictured=True)
 
 
 def _note_zeros(rows: AnnotationList) -> None:

@@ -80,7 +80,10 @@ class LabelVolumesReader(Reader):
 
     def references(self, file: InputFile, options: Options) -> ReferenceFile:
         """Read images, classes and objects."""
+        from calipers.io.volumes.samples import case_notes
+
         volumes = _open_all(file, "references", options.reference_pattern, options)
+        file.notes.extend(case_notes(volumes))
         rows = LabelRows(options)
         for name, volume in volumes.items():
             rows.add(len(rows.images), name, volume)

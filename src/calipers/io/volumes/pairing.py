@@ -40,7 +40,7 @@ from calipers.io.volumes.placing import (
     on_one_grid,
     with_place_hint,
 )
-from calipers.io.volumes.samples import Pairing, SampleFiles, check_pair, check_resize
+from calipers.io.volumes.samples import Pairing, SampleFiles, case_notes, check_pair, check_resize
 from calipers.io.volumes.volume import DEFAULT, Limits, Volume
 
 # A csv or tsv is a list of paths here, never a volume.
@@ -364,6 +364,7 @@ def _open_all(
             progress(n_done, len(names))
     raise_problems(problems)
     notes += [f"{remark} ({n} of {len(samples)})" for remark, n in remarks.items()]
+    notes += case_notes({sample.name: sample.labels for sample in samples})
     return Pairing(tuple(samples), tuple(notes))
 
 

@@ -31,11 +31,13 @@ from calipers.data.cohort import TUNING, FileIntake, Intake, Quarantined
 from calipers.data.maps import Sample
 from calipers.engine.leniency import SetAside
 from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.io.name_patterns import ClassFolders, class_folders, kinds_of_cases
 from calipers.io.volumes.object_scores import PredictedLabels
 from calipers.io.volumes.placing import is_on_grid, on_grid
 from calipers.io.volumes.values import Meaning, as_labels, as_map, normalisations
 from calipers.io.volumes.volume import TOLERANCE, Volume, axis_codes, corner_distance, shape_text
 
+MOST_NAMED = 5  # folders or files in a note
 Resize = Literal["nearest", "linear"]
 # The letters of the two ends of each anatomical axis: a mirrored axis swaps them.
 MIRRORED = {"L": "R", "R": "L", "P": "A", "A": "P", "I": "S", "S": "I"}
@@ -298,6 +300,51 @@ def check_pair(
         lacks = "the map" if prediction.affine is None else "the reference"
         return (f"{lacks} has no orientation and is assumed to lie on the grid of the other",)
     return ()
+
+
+def are_of_one_image(folders: ClassFolders, volumes: Mapping[str, Volume]) -> bool | None:
+    """Return whether the files of a case in several folders lie on one grid, as the classes of one
+    image do; None if that tells nothing, because all pictures have the same size.
+    """
+    shapes: set[tuple[int, ...]] = set()
+    is_spatial = False
+    for case in set().union(*folders.cases.values()):
+        names = [files[case] for files in folders.cases.values() if case in files]
+        grids = [volumes[name] for name in names if name in volumes]
+        try:
+            for other in grids[1:]:
+                check_pair(grids[0], other)
+        except InputError:
+            return False
+        shapes.update(grid.shape for grid in grids)
+        is_spatial |= any(grid.dimensions > 2 for grid in grids)
+    return True if is_spatial or len(shapes) > 1 or any(folders.suffixes.values()) else None
+
+
+def case_notes(volumes: Mapping[str, Volume]) -> list[str]:
+    """Return notes on volumes of one case that are read as images of their own."""
+    kinds = kinds_of_cases(volumes)
+    if kinds:
+        return [
+            f"every case has several files ({_listed(kinds)}), and each is read as an image of its "
+            "own: --reference-pattern and --pattern choose one kind of file"
+        ]
+    folders = class_folders(volumes)
+    if folders is None or are_of_one_image(folders, volumes) is False:
+        return []
+    names = list(folders.cases)
+    pattern = f"{folders.above}{names[0]}/{{name}}{folders.suffixes[names[0]]}"
+    return [
+        f"the folders {_listed(names)} have files of the same cases, and all are read as images of "
+        "one class: if the folders are classes, evaluate one after the other, with "
+        f"--reference-pattern and --pattern, such as '{pattern}'"
+    ]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = f", and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def check_resize(resize: str | None) -> None:
