@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -25,7 +24,7 @@ from calipers.errors import InputError, UsageError
 from calipers.io.annotations.annotation_list import without_suffix
 from calipers.io.annotations.yolo import SIZES_FILE
 from calipers.io.tables.table import cell, delimited
-from calipers.results.files import check_depth
+from calipers.results.files import STAGE, check_depth, new_folder
 
 FOLDER_FORMATS = ("yolo", "voc")
 FORMATS_OF_BOXES = {"yolo": "cxcywh-normalised", "voc": "xyxy-inclusive"}
@@ -86,13 +85,12 @@ def write_folder(target: Path, files: Mapping[str, str]) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         # A rename is atomic only within one file system, so the stage lies next to its target.
-        stage = Path(tempfile.mkdtemp(prefix=".calipers-", dir=target.parent))
+        stage = new_folder(target.parent, STAGE)
         try:
             for name, text in files.items():
                 path = stage / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8", newline="\n")
-            os.chmod(stage, 0o755)
             if target.is_dir():
                 # Only an empty folder goes: whatever lies in it is not ours.
                 target.rmdir()
