@@ -73,9 +73,16 @@ def lost_in_folder(cohort: Cohort, table: Objects, format: str) -> list[str]:
         n_unused = len(cohort.classes) - len(np.unique(table.label))
         if format == "voc" and n_unused:
             notes.append(f"{n_unused} classes without objects are not written: voc has no list")
+        n_areas = int((~np.isclose(table.area, table.extent, rtol=1e-6, atol=0)).sum())
+        if n_areas:
+            notes.append(
+                f"{n_areas} declared areas are not written: size cuts will go by the areas of boxes"
+            )
         groups = [name for name in cohort.images.groups if name != "file_name"]
+        if np.isfinite(cohort.images.spacing).any():
+            groups.append("spacing")
         if groups:
-            notes.append(f"columns of images are not written: {', '.join(groups[:5])}")
+            notes.append(f"columns of images are not written: {', '.join(groups)}")
     return notes
 
 
