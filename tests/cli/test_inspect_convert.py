@@ -207,6 +207,50 @@ def test_convert_keeps_masks_or_says_that_it_does_not(calipers, files):
     assert said.json["warnings"] == ["masks of 1 objects are not written: csv holds boxes only"]
 
 
+@pytest.fixture
+def detailed(files):
+    """References in an order of their own, with a declared area and a column of objects."""
+    text = (
+        "image,class,x1,y1,x2,y2,area,grade,width,height,spacing_x,spacing_y\n"
+        "b,n,0,0,10,10,400,3,100,100,.5,.5\nb,n,9,0,20,10,,4,100,100,.5,.5\n"
+        "a,n,0,0,10,20,,,100,100,.5,.5\n"
+    )
+    Path(files.path("detailed.csv")).write_text(text)
+    return files.path("detailed.csv")
+
+
+OF_OBJECTS = "columns of objects are not written: grade"
+AREAS = "1 declared areas are not written: size cuts will go by the areas of boxes"
+SPACING = "columns of images are not written: spacing"
+
+
+@pytest.mark.parametrize(
+    ("format", "losses"),
+    [
+        ("csv", []),
+        ("parquet", []),
+        ("coco", [OF_OBJECTS]),
+        ("yolo", [OF_OBJECTS, AREAS, SPACING]),
+        ("voc", [OF_OBJECTS, AREAS, SPACING]),
+    ],
+)
+def test_convert_says_what_is_lost(calipers, files, detailed, format, losses):
+    said = calipers("convert", detailed, files.path("out"), "--to", format, "--json")
+    reordered = f"{format} lists images in the order of their ids"
+    *notes, last = ["", *said.json["warnings"]]
+    assert last.startswith(reordered) == (format in ("coco", "yolo", "voc"))
+    assert [note for note in notes if "not written" in note] == losses
+
+
+def test_predictions_that_are_called_references_are_not_mistaken_for_them(calipers, files):
+    """The references were written, under the name of the predictions."""
+    words = ["convert", files.references, files.path("out.csv"), "--predictions"]
+    said = calipers(*words, f"references={files.ours}")
+    assert (said.code, "called 'references', too" in said.err) == (2, True), said.err
+    assert not Path(files.path("out.csv")).exists()
+    assert calipers(*words, f"ours={files.ours}").code == 0
+
+
 def test_masks_can_be_required_or_ignored(calipers, files):
     references, results = masked(files)
     assert "with masks   references, segments" in calipers("inspect", references, results).out

@@ -560,3 +560,83 @@ def test_stability_on_processes_has_the_same_bits(
     here = cal.stability(source, ci=False)
     there = cal.stability(source, ci=False, executor=ByBytes(), jobs=3)
     assert there.to_json() == here.to_json()
+
+
+@pytest.fixture
+def box_words(files: Any, monkeypatch: Any) -> list[object]:
+    monkeypatch.setattr("calipers.evaluation.collect.BLOCK", 1)
+    words: list[object] = ["evaluate", files.references, files.ours, "--replicates", "100"]
+    return [*words, "--preset", "overview", "-q"]
+
+
+@pytest.mark.parametrize(
+    ("options", "difference"),
+    [
+        (("--seed", "7"), "seed"),
+        (("--no-ci",), "no_ci"),
+        (("--by", "size"), "by"),
+        (("--redact",), "redact"),
+    ],
+)
+def test_parts_with_other_options_are_refused_also_where_blocks_do_not_depend_on_them(
+    calipers: Callable[..., Any],
+    box_words: list[object],
+    tmp_path: Path,
+    options: tuple[str, ...],
+    difference: str,
+) -> None:
+    """The order of the folders would decide which seed, groups or names the result has."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    assert calipers(*box_words, "-o", a, "--part", "1/2").code == 0
+    assert calipers(*box_words, "-o", b, "--part", "2/2", *options).code == 0
+    for folders in ((a, b), (b, a)):
+        said = calipers("merge", *folders, "-o", tmp_path / "merged", "-q")
+        assert (said.code, "[foreign-part]" in said.err) == (2, True), said.err
+    assert f"{difference}: " in said.err
+    assert not (tmp_path / "merged").exists()
+
+
+def test_parts_of_another_number_of_parts_are_refused(
+    calipers: Callable[..., Any], box_words: list[object], tmp_path: Path
+) -> None:
+    """Halves and thirds, also where they would fit together."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    assert calipers(*box_words, "-o", a, "--part", "1/1").code == 0
+    assert calipers(*box_words, "-o", b, "--part", "2/2").code == 0
+    said = calipers("merge", a, b, "-o", tmp_path / "merged")
+    assert (said.code, "parts of 1 and of 2" in said.err) == (2, True), said.err
+    place = b / "blocks.json"
+    place.write_text(json.dumps(json.loads(place.read_text()) | {"part": [3, 2]}))
+    said = calipers("merge", b, "-o", tmp_path / "merged")
+    assert (said.code, str(b) in said.err, "[no-blocks]" in said.err) == (2, True, True), said.err
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_a_merge_does_not_write_into_its_parts(
+    calipers: Callable[..., Any], box_words: list[object], tmp_path: Path, below: bool
+) -> None:
+    part = tmp_path / "part"
+    assert calipers(*box_words, "-o", part, "--part", "1/1").code == 0
+    before = sorted(path.name for path in part.iterdir())
+    output = part / "result" if below else part
+    said = calipers("merge", part, "-o", output, "--force")
+    assert (said.code, "[output-in-input]" in said.err) == (2, True), said.err
+    assert sorted(path.name for path in part.iterdir()) == before
+
+
+def test_a_part_with_the_command_of_another_verb_is_refused(
+    calipers: Callable[..., Any], box_words: list[object], tmp_path: Path
+) -> None:
+    part = tmp_path / "part"
+    assert calipers(*box_words, "-o", part, "--part", "1/1").code == 0
+    place = part / "blocks.json"
+    document = json.loads(place.read_text())
+    words = document["command"]
+    changed = (["calipers", "maps", *words[2:]], [*words, "--help"], [*words, "-h"])
+    for command in changed:
+        place.write_text(json.dumps(document | {"command": command}))
+        said = calipers("merge", part, "-o", tmp_path / "merged")
+        assert (said.code, said.out, "[no-blocks]" in said.err) == (2, "", True), said.err
+    place.write_text(json.dumps(document | {"command": [*words, "--plan"]}))
+    assert calipers("merge", part, "-o", tmp_path / "merged", "-q").code == 0
+    assert (tmp_path / "merged" / "run.json").exists()

@@ -159,8 +159,8 @@ def test_parts_have_every_item_once(tmp_path: Path, total: int) -> None:
         items += work.items
         folders.append(folder)
     assert items == list(range(len(ITEMS)))
-    store, command = merged(folders[::-1])
-    assert command == ["calipers", "maps"]
+    store, commands = merged(folders[::-1])
+    assert commands == [["calipers", "maps"]] * total
     work = Work()
     assert_all(run(store, work))
     assert work.items == []

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import copy
 import json
+import pickle
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import calipers as cal
@@ -188,3 +191,38 @@ def test_print_shows_the_first_table() -> None:
     evaluation = evaluated_demo("overview")
     assert str(evaluation) == str(evaluation.tables()[0])
     assert str(Plain()) == repr(Plain())
+
+
+def test_results_can_be_compared_copied_and_stored_by_python() -> None:
+    """Arrays in them have no one answer to ==: it raised numpy's ValueError."""
+    evaluation = evaluated_demo("overview")
+    maps = np.random.default_rng(0).random((2, 6, 16))
+    samples = [(plane.reshape(4, 4), plane.reshape(4, 4) > 0.5) for plane in maps[0]]
+    results = (
+        evaluation,
+        evaluation.rank("AP@0.5"),
+        evaluation.errors(),
+        cal.scope_scores(cal.demo_cohort(), model="mislabels"),
+        cal.stability(maps, ci=False),
+        cal.evaluate_maps(samples, ci=False),
+        cal.evaluate_maps(tuple({"map": a, "labels": b, "x": "y"} for a, b in samples), ci=False),
+    )
+    for result in results:
+        for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result), copy.copy(result)):
+            assert again == result
+            assert again.to_json() == result.to_json()
+        assert result not in ["", None, *(other for other in results if other is not result)]
+    cohort = cal.demo_cohort()
+    assert cohort == cohort
+    assert cohort in {cohort: 1}
+    assert (cohort == cohort.take(np.arange(3))) is False
+    assert (cohort.references == cohort.take(np.arange(3)).references) is False
+
+
+def test_samples_are_loaded_again_from_a_stored_evaluation_of_maps() -> None:
+    scores = np.random.default_rng(0).random((3, 4, 4))
+    samples = [
+        {"map": one, "labels": one > 0.5, "part": "ab"[k % 2]} for k, one in enumerate(scores)
+    ]
+    evaluation = pickle.loads(pickle.dumps(cal.evaluate_maps(samples, ci=False)))
+    np.testing.assert_array_equal(evaluation.load_sample(2).maps["model"], scores[2])

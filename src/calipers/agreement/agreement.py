@@ -59,7 +59,7 @@ FEWEST_FOR_P = 6
 Words = str | Sequence[str] | None
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Agreement(Document):
     """What `calipers.agreement` returns."""
 

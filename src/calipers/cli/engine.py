@@ -17,8 +17,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -40,7 +40,16 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 BLOCKS = ".blocks"  # added to the name of a result folder
 # Options that say where and how a part ran, not what it computes; those of the merged run.
-OF_PARTS = {"part": None, "jobs": 1, "engine": "local", "scheduler": None, "max_memory": None}
+OF_PARTS = {
+    "part": None,
+    "plan": False,
+    "jobs": 1,
+    "engine": "local",
+    "scheduler": None,
+    "max_memory": None,
+}
+# Parts may run in folders of their own: the plan knows what these inputs hold.
+PLACES = ("references", "predictions", "models", "protocol", "images")
 
 
 class Workers(NamedTuple):
@@ -237,24 +246,56 @@ def merge(ctx: click.Context, /, parts: tuple[str, ...], **options: Any) -> None
     calipers merge parts/1 parts/2 -o results
     """
     from calipers.engine.store import blaming_blocks, merged
+    from calipers.results.files import check_folder
 
-    store, command = merged([Path(part) for part in parts])
+    if options["output"] is not None:
+        check_folder(options["output"], force=options["force"], inputs=parts)
+    folders = [Path(part) for part in parts]
+    store, commands = merged(folders)
     verb, run = _runner(store.plan.work)
     with ExitStack() as stack:
-        try:
-            inner = verb.make_context(store.plan.work, command[2:], parent=ctx)
-        except (click.ClickException, click.exceptions.Exit):
-            raise InputError(
-                "the command of the parts",
-                rule="no-blocks",
-                file=parts[0],
-                value=shlex.join(command),
-                hint="run the parts again",
-            ) from None
-        stack.enter_context(inner)
+        contexts = []
+        for folder, command in zip(folders, commands):
+            contexts.append(_context(ctx, verb, command, folder))
+            stack.enter_context(contexts[-1])
+        _check_same_options(folders, contexts, options)
         # The parts ran in folders and on workers of their own; `options` are those of this command.
         stack.enter_context(blaming_blocks(store))
-        run(**{**inner.params, **OF_PARTS, **options}, store=store)
+        run(**{**contexts[0].params, **OF_PARTS, **options}, store=store)
+
+
+def _context(
+    ctx: click.Context, verb: click.Command, command: list[str], folder: Path
+) -> click.Context:
+    """Return the command of a part, read again."""
+    is_of_verb = command[1:2] == [verb.name]
+    # A command that asks for its help prints that.
+    if is_of_verb and not {"--help", "-h"} & set(command):
+        with suppress(click.ClickException, click.exceptions.Exit):
+            return verb.make_context(verb.name, command[2:], parent=ctx)
+    raise InputError(
+        "the command of the parts",
+        rule="no-blocks",
+        file=str(folder),
+        value=shlex.join(command),
+        hint="run the parts again",
+    )
+
+
+def _check_same_options(
+    folders: Sequence[Path], contexts: Sequence[click.Context], options: Mapping[str, Any]
+) -> None:
+    """Raise unless all parts had the same options; else the first part would decide by its own,
+    also those that blocks do not depend on, such as the seed.
+    """
+    from calipers.engine.store import check_same_run, first_difference
+
+    aside = {*OF_PARTS, *PLACES, *options}
+    tables = []
+    for context in contexts:
+        tables.append({key: value for key, value in context.params.items() if key not in aside})
+    for folder, table in zip(folders, tables):
+        check_same_run(folders[0], folder, first_difference(tables[0], table))
 
 
 def _runner(work: str) -> tuple[click.Command, Any]:

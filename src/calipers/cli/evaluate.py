@@ -436,7 +436,7 @@ def convert(references: str, output: str | None, option: str | None, **options: 
     from calipers import __version__
     from calipers.io.annotations.export import FOLDER_FORMATS, lost_in_folder
     from calipers.io.read import read
-    from calipers.io.write import left_out, write, written_format
+    from calipers.io.write import left_out, other_order, write, written_format
     from calipers.show.words import count_text
 
     if (output is None) == (option is None):
@@ -468,6 +468,8 @@ def convert(references: str, output: str | None, option: str | None, **options: 
     table = cohort.models[what] if prediction_files else cohort.references
     notes = [*cohort.intake.notes, *left_out(table, format_name)]
     notes += lost_in_folder(cohort, table, format_name)
+    if not prediction_files:
+        notes += other_order(cohort, format_name, integer_ids=options["integer_ids"])
     if options["as_json"]:
         document = {"schema": "calipers.convert/1", "calipers": __version__, "written": output}
         click.echo(json.dumps({**document, "what": what, "objects": len(table), "warnings": notes}))

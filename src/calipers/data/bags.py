@@ -29,7 +29,7 @@ PROBABILITIES = "give probabilities, such as the sigmoid of logits, or binary ma
 Maps = tuple[NDArray[Any], ...]  # one (n_models, ...instances...) array per bag
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Bag:
     """One image under all models."""
 
@@ -83,7 +83,7 @@ class Bags(Protocol):
 
 
 @names_methods
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ArrayBags:
     """Bags in memory; `ArrayBags.of` makes and checks them.
 
@@ -187,7 +187,7 @@ class ArrayBags:
 
 
 @names_methods
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SomeBags:
     """Some bags of a source, in its order; whatever else the source has is passed on."""
 

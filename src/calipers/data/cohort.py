@@ -44,7 +44,7 @@ UNIT = "image"
 
 
 @names_fields
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Cohort:
     """Everything an evaluation needs; the readers have validated it.
 
@@ -268,7 +268,7 @@ class Cohort:
 
 
 @names_fields
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Images:
     """The images of a cohort and every column that describes an image."""
 

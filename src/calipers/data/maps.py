@@ -28,7 +28,7 @@ BINS = 1 << 16
 COUNTED = ("positives", "negatives", "overlap")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sample:
     """One sample in memory. Readers deliver arrays as ``[z, ]y, x`` in C order."""
 
@@ -52,7 +52,7 @@ class Sample:
         return np.array(self.labels.shape[::-1], np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Maps:
     """The evidence of all metrics on maps of one model."""
 
@@ -140,7 +140,7 @@ def _are_neighbours(parts: Sequence[Maps]) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Histograms:
     """Sparse histograms of the scores of every image, inside and outside its references.
 
@@ -210,7 +210,7 @@ def _group_sums(column: NDArray[Any], starts: I64) -> NDArray[Any]:
     return np.add.reduceat(column, starts)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Instances:
     """The objects of one map, in the order of their first voxels."""
 

@@ -49,7 +49,7 @@ BOX_FORMATS: tuple[str, ...] = get_args(BoxFormat)
 
 
 @names_methods
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Objects:
     """Objects on images; the rows ``offsets[i]:offsets[i+1]`` belong to image i.
 
@@ -183,7 +183,7 @@ class Objects:
 
 
 @names_fields
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class References(Objects):
     """What is really there."""
 
@@ -194,7 +194,7 @@ class References(Objects):
 
 
 @names_fields
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Predictions(Objects):
     """What a model says is there."""
 

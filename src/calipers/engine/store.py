@@ -239,24 +239,19 @@ def opened(folder: Path, plan: RunPlan, part: Part | None = None) -> Iterator[St
         yield Store(plan, (folder,), part, _files=_block_files(folder, plan.n_blocks))
 
 
-def merged(folders: Sequence[Path]) -> tuple[Store, list[str]]:
+def merged(folders: Sequence[Path]) -> tuple[Store, list[list[str]]]:
     """Return the blocks of all parts as one store that is only read, and the command that made
-    the first part.
+    each of them, which the caller compares: plans hold only what blocks depend on.
     """
     documents = [_document(folder) for folder in folders]
     first = documents[0]
     parts: dict[Part, Path] = {}
     for folder, document in zip(folders, documents):
-        difference = _difference(first, document)
-        if difference:
-            raise InputError(
-                f"a part of the same run as {folders[0]}",
-                rule="foreign-part",
-                file=str(folder),
-                location=difference,
-                hint="merge takes the parts of one command, with the same files and options",
-            )
+        check_same_run(folders[0], folder, _difference(first, document))
         part = _part(document, folder)
+        total = _part(first, folders[0]).total
+        if part.total != total:
+            check_same_run(folders[0], folder, f"parts of {total} and of {part.total}")
         if part in parts:
             raise InputError(
                 "every part once",
@@ -265,7 +260,6 @@ def merged(folders: Sequence[Path]) -> tuple[Store, list[str]]:
                 value=f"part {part}, as in {parts[part]}",
             )
         parts[part] = folder
-    total = _part(first, folders[0]).total
     if len(parts) < total:
         # Each of the first parts is one of those that are there, or missing.
         numbers = range(1, min(total, len(parts) + 8) + 1)
@@ -281,7 +275,20 @@ def merged(folders: Sequence[Path]) -> tuple[Store, list[str]]:
     files: dict[int, Path] = {}
     for folder in folders:
         files |= _block_files(folder, plan.n_blocks)
-    return Store(plan, tuple(folders), read_only=True, _files=files), first.command
+    store = Store(plan, tuple(folders), read_only=True, _files=files)
+    return store, [document.command for document in documents]
+
+
+def check_same_run(first: Path, folder: Path, difference: str) -> None:
+    """Raise if a part differs from the first one."""
+    if difference:
+        raise InputError(
+            f"a part of the same run as {first}",
+            rule="foreign-part",
+            file=str(folder),
+            location=difference,
+            hint="merge takes the parts of one command, with the same files and options",
+        )
 
 
 def _block_files(folder: Path, n_blocks: int) -> dict[int, Path]:
@@ -335,7 +342,7 @@ def _difference(document: BlocksDocument, other: BlocksDocument) -> str:
         ours, theirs = getattr(document, key), getattr(other, key)
         if ours != theirs:
             return f"{key}: {_short(ours)} and {_short(theirs)}"
-    difference = _first_difference(document.settings, other.settings)
+    difference = first_difference(document.settings, other.settings)
     if difference:
         return difference
     if document.items_sha256 != other.items_sha256:
@@ -343,7 +350,7 @@ def _difference(document: BlocksDocument, other: BlocksDocument) -> str:
     return ""
 
 
-def _first_difference(first: Mapping[str, Any], second: Mapping[str, Any], above: str = "") -> str:
+def first_difference(first: Mapping[str, Any], second: Mapping[str, Any], above: str = "") -> str:
     """Return the first setting in which two tables differ, as text; tables in tables are searched
     too, so that a user sees the one setting and not all of its neighbours.
     """
@@ -353,7 +360,7 @@ def _first_difference(first: Mapping[str, Any], second: Mapping[str, Any], above
             continue
         name = f"{above}.{key}" if above else key
         if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
-            return _first_difference(ours, theirs, name)
+            return first_difference(ours, theirs, name)
         return f"{name}: {_short(ours)} and {_short(theirs)}"
     return ""
 
@@ -430,7 +437,10 @@ def _part(document: BlocksDocument, folder: Path) -> Part:
             file=str(folder),
             hint="this run was stopped: run its command again to go on",
         )
-    return Part.parse(_part_text(document))
+    number, total = document.part
+    if number > total:
+        raise _no_blocks(folder, "/part", f"part {_part_text(document)}")
+    return Part(number, total)
 
 
 def _missing_block(folders: Sequence[Path], item: str) -> InputError:

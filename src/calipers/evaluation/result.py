@@ -69,7 +69,7 @@ ALARMS = "FP/image"
 
 
 @names_fields
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Evaluation(Document):
     """What `calipers.evaluation.evaluate` returns.
 

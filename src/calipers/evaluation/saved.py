@@ -448,7 +448,7 @@ def _noted(opened: OpenedFolder, stored: StoredFolder) -> Evaluation:
 WORDS = {code: kind for kind, code in KINDS.items()}
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ErrorTable(Document):
     """Mistakes as columns of one length, None where a row has no such thing.
 

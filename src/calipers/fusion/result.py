@@ -94,7 +94,7 @@ class TunedParameter:
         }
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class FusionTuning(Document):
     """What `calipers.tune_fusion` returns: the tuned recipe, and what tuning is worth.
 
@@ -159,7 +159,7 @@ class FusionTuning(Document):
         }
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class FusionDocument(Document):
     """What a recipe made of the members.
 

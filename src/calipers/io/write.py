@@ -40,6 +40,7 @@ from calipers.kernels import coco_rle
 from calipers.results.files import write_atomically
 
 SUFFIXES = {".json": "coco", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
+TABLES = ("csv", "tsv", "parquet")
 MASKLESS = {"coco": "masks of pictures only, not of volumes"}
 # At most 16 digits without leading zeros: such a text comes back as the same number.
 WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,15})")
@@ -91,6 +92,11 @@ def write(
     file_format = written_format(target, format)
     if box_format is not None and box_format not in BOX_FORMATS:
         raise UsageError(f"no box format {box_format!r}; {did_you_mean(box_format, BOX_FORMATS)}")
+    if what == "references" and what in cohort.models:
+        raise UsageError(
+            "the predictions are called 'references', too: read them under another name, such as "
+            "ours=FILE, or predictions={'ours': FILE}"
+        )
     table = cohort.references if what == "references" else cohort.predictions(what)
     if integer_ids and file_format != "coco":
         raise UsageError("integer_ids is for COCO JSON: other formats hold ids as text")
@@ -122,7 +128,7 @@ def written_format(target: Path, format: str | None) -> str:
 
 
 def left_out(table: Objects, format: str) -> list[str]:
-    """Say which shapes of a table a format cannot hold."""
+    """Say which shapes and columns of a table a format cannot hold."""
     n = len(table)
     notes = []
     if table.masks is not None and n and (format != "coco" or table.masks.dimensions != 2):
@@ -132,7 +138,28 @@ def left_out(table: Objects, format: str) -> list[str]:
         )
     if table.points is not None and n:
         notes.append(f"points of {n} objects are not written: {format} holds no points")
+    if table.facts and n and format not in TABLES:
+        notes.append(f"columns of objects are not written: {', '.join(table.facts)}")
     return notes
+
+
+def other_order(cohort: Cohort, format: str, *, integer_ids: bool = False) -> list[str]:
+    """Say that references come back in another order of images: between equal scores it decides
+    where a protocol goes by the order of the input, as pycocotools does.
+    """
+    ids: Sequence[int | str] = cohort.images.ids
+    if format in TABLES:
+        return []
+    if format == "coco":
+        ids = image_keys(cohort.images.ids)
+        if integer_ids and isinstance(next(iter(ids), 0), str):
+            return []  # they are numbered as they come
+    if list(ids) == sorted(ids):
+        return []
+    return [
+        f"{format} lists images in the order of their ids: with equal scores, average precision of "
+        "preset coco may differ"
+    ]
 
 
 def document(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cached_property
 from itertools import count
 from os import PathLike
 from typing import Any, NamedTuple
@@ -43,6 +43,19 @@ ScoreTables = str | PathLike[str] | Mapping[str, str | PathLike[str]] | None
 
 def _everything(groups: Mapping[str, Any]) -> bool:
     return True
+
+
+@dataclass(frozen=True)
+class OfGroup:
+    """Whether a sample is of a group, or outside of it."""
+
+    column: str
+    value: str
+    inside: bool = True
+
+    def __call__(self, groups: Mapping[str, Any]) -> bool:
+        """Return whether the sample with these groups is kept."""
+        return (str(groups.get(self.column, "")) == self.value) == self.inside
 
 
 @dataclass(frozen=True)
@@ -127,10 +140,8 @@ class GivenSamples:
         """Return the samples of a group such as ``split=tune``, and all others."""
         name, _, value = group.partition("=")
 
-        def inside(groups: Mapping[str, Any]) -> bool:
-            return str(groups.get(name, "")) == value
-
-        outside = replace(self, selects=lambda groups: not inside(groups), left_out=[])
+        inside = OfGroup(name, value)
+        outside = replace(self, selects=replace(inside, inside=False), left_out=[])
         return replace(self, selects=inside, left_out=[]), outside
 
     def loaders(self) -> Iterator[Loader]:
@@ -163,20 +174,7 @@ class GivenSamples:
 
         None for an iterator, which can be read only once.
         """
-        if not isinstance(self.entries, Sequence):
-            return None
-        entries = self.entries
-
-        @cache
-        def selected_rows() -> list[int]:  # only when it is needed: entries may be made on the spot
-            rows = [k for k, entry in enumerate(entries) if self.selects(_groups(entry))]
-            return [row for number, row in enumerate(rows) if number not in aside]
-
-        def load(number: int) -> Sample:
-            row = selected_rows()[number]
-            return Loader(entries[row], row, self.meaning)()
-
-        return load
+        return AgainOne(self, frozenset(aside)) if isinstance(self.entries, Sequence) else None
 
     def intake(
         self,
@@ -226,6 +224,26 @@ class _Meaning(NamedTuple):
     labels: str | Sequence[int]
     normalise: str | Mapping[str, str]
     predicted: PredictedLabels | None
+
+
+@dataclass(frozen=True, eq=False)
+class AgainOne:
+    """A function that loads the k-th sample again; it is stored with the result that holds it."""
+
+    source: GivenSamples
+    aside: Collection[int]
+
+    @cached_property
+    def _rows(self) -> list[int]:  # only when it is needed: entries may be made on the spot
+        entries = enumerate(self.source.entries)
+        rows = [k for k, entry in entries if self.source.selects(_groups(entry))]
+        return [row for number, row in enumerate(rows) if number not in self.aside]
+
+    def __call__(self, number: int) -> Sample:
+        """Return the sample, checked."""
+        assert isinstance(self.source.entries, Sequence), "what is read once is not kept"
+        row = self._rows[number]
+        return Loader(self.source.entries[row], row, self.source.meaning)()
 
 
 class Loader(NamedTuple):

@@ -53,7 +53,7 @@ class View:
         return hash((self.threshold, self.size))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
     """Candidate pairs of one criterion, sorted by prediction: enough for every sweep over
     thresholds.
@@ -93,7 +93,7 @@ class ObjectsByImage:
         return ragged.owners(self.prediction_offsets)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Matches(ObjectsByImage):
     """Fates of all objects under all views; partner and similarity under ``views[0]``, the one that
     is shown.

@@ -54,7 +54,7 @@ from calipers.statistics.weights import Units
 Group = Mapping[str, str]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class MonitorEvaluation(Document):
     """The evaluation of one or more monitors.
 

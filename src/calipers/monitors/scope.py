@@ -64,7 +64,7 @@ CLASSES = ("declared", "present", "micro")
 BUILT_IN = ("mF1", "rodeo")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Scope(Document):
     """The score s of every image, high where the model is good; ``np.asarray(scope)`` is s."""
 

@@ -92,7 +92,7 @@ class AdjustedProbability:
         }
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class LogisticModel(Document):
     """A fitted logistic regression; coefficients are logarithms of odds ratios."""
 

@@ -270,7 +270,7 @@ def _notes(problem: MixedProblem, fit: Fit) -> list[str]:
     return notes
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class MixedModel(Document):
     """A fitted linear mixed model; `mixed_model` makes it, slow parts are computed on access."""
 

@@ -177,7 +177,7 @@ class TauSummary:
         }
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Ranking(Document):
     """What `Evaluation.rank` returns: models from best to worst. Figure: ``ranking``."""
 
@@ -264,7 +264,7 @@ class Ranking(Document):
         }
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Comparison(Document):
     """What `Evaluation.compare` returns. Figure: ``differences``.
 
@@ -478,7 +478,7 @@ class ColumnAverage(SpreadOverGroups):
         }
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ColumnSummary(Document):
     """What `Evaluation.summary` returns: metrics per group of a column, and their mean over the
     groups.

@@ -81,6 +81,15 @@ class Document(ABC):
             return self._content()
         return {"schema": self.SCHEMA, "calipers": __version__, **self._content()}
 
+    def __eq__(self, other: object) -> bool:
+        """Two results are equal if all that they state is: the arrays behind have no one answer."""
+        if self is other or type(self) is not type(other):
+            return self is other
+        assert isinstance(other, Document)
+        return self.as_dict() == other.as_dict()
+
+    __hash__ = None  # type: ignore[assignment]  # what they state is long, and holds tables
+
     def to_json(self) -> str:
         """Return the document as JSON text, in ASCII so that no name can drive a terminal."""
         return json.dumps(self.as_dict(), allow_nan=False)

@@ -24,9 +24,8 @@ import re
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ from calipers import errors
 from calipers.errors import InputError, UsageError, shorten
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a limit of the process
+O_BINARY = getattr(os, "O_BINARY", 0)  # elsewhere than on Windows, all files are
 LAST = "run.json"  # vouches for the files beside it
 MOST_FOLDERS = 256  # around an output: making them one inside the other goes that deep
 STAGE = ".calipers-"  # begins the names of hidden folders of runs
@@ -65,18 +65,16 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
             path = _real(str(path))
         _refuse_special(path)
         # In the same folder: a rename is atomic only within one file system.
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
+        temporary, handle = _new_file(path.parent, f".{path.name[:40]}.")
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
                 # Without this a crash after the rename could leave an empty file of the right name.
                 os.fsync(file.fileno())
-            # mkstemp gives no rights to others, but results are there to be read.
-            os.chmod(temporary, 0o644)
             os.replace(temporary, path)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise InputError(
@@ -86,6 +84,29 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
             value=error.strerror,
             hint="choose another output folder or free some space; earlier results are untouched",
         ) from None
+
+
+def new_folder(place: Path, beginning: str) -> Path:
+    """Make a folder under a name that nothing else has, with the rights that the user's umask
+    leaves: results of patients are for others to read only where the user says so.
+    """
+    while True:
+        folder = place / _free_name(beginning)
+        with suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+
+
+def _new_file(place: Path, beginning: str) -> tuple[Path, int]:
+    """Make a file like `new_folder` a folder, and open it for writing."""
+    while True:
+        file = place / _free_name(beginning)
+        with suppress(FileExistsError):
+            return file, os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_BINARY, 0o666)
+
+
+def _free_name(beginning: str) -> str:
+    return beginning + os.urandom(6).hex()
 
 
 def small_text(path: Path | str, what: str, most: int) -> str:
@@ -245,7 +266,7 @@ def staged_folder(
                 place = folder if folder.is_dir() else folder.parent
                 with locked(place):
                     _tidy(place)
-                    stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=place))
+                    stage = new_folder(place, STAGE)
                     # Held until the end: it tells a stage in use from one that a kill left behind.
                     locks.enter_context(locked(stage))
             except OSError as error:
@@ -265,7 +286,6 @@ def _publish(stage: Path, folder: Path, owned: Sequence[str], *, force: bool) ->
     """Move the files of a stage into the folder, all of them or none."""
     try:
         if not folder.exists():
-            os.chmod(stage, 0o755)
             try:
                 os.rename(stage, folder)
                 return
@@ -289,7 +309,7 @@ def _exchange(stage: Path, folder: Path, owned: Sequence[str]) -> None:
     mixture of two.
     """
     new = sorted((file.name for file in stage.iterdir()), key=lambda name: name == LAST)
-    backup = Path(tempfile.mkdtemp(prefix=OLD, dir=folder))
+    backup = new_folder(folder, OLD)
     moved = []
     try:
         for name in dict.fromkeys((LAST, *owned, *new)):

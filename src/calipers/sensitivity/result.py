@@ -106,7 +106,7 @@ class Robustness:
         }
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Multiverse(Document):
     """Values and ranks of all models under all configurations in which every model has a value.
 

@@ -141,7 +141,7 @@ class SweepAxis:
         return all(not isinstance(value, str) for value in self.values)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Sweep(Document):
     """Values of metrics over one or two choices, with bands.
 

@@ -491,7 +491,7 @@ class Cell:
         return {"mean": number(self.mean), "sd": number(self.sd), "over": self.over, "n": self.n}
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class StabilityTable(Document):
     """Analyses by key: stability as mean and SD over bags, bag AUC and DICE as mean and SD over
     models.

@@ -141,7 +141,7 @@ class ObjectLeaveOneOut:
         }
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ObjectStability(Document):
     """What `calipers.stability.objects.object_stability` returns.
 

@@ -104,7 +104,7 @@ class Remark:
     flag: bool = True
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class StabilityResult(Document):
     """What `calipers.stability` returns.
 

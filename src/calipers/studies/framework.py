@@ -293,7 +293,7 @@ class StudyOptions:
     keep: str | Path | None = None  # folder for the results of training
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class StudyResult(Document):
     """The result of running a study.
 

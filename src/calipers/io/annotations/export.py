@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -25,7 +24,7 @@ from calipers.errors import InputError, UsageError
 from calipers.io.annotations.annotation_list import without_suffix
 from calipers.io.annotations.yolo import SIZES_FILE
 from calipers.io.tables.table import cell, delimited
-from calipers.results.files import check_depth
+from calipers.results.files import STAGE, check_depth, new_folder
 
 FOLDER_FORMATS = ("yolo", "voc")
 FORMATS_OF_BOXES = {"yolo": "cxcywh-normalised", "voc": "xyxy-inclusive"}
@@ -74,9 +73,16 @@ def lost_in_folder(cohort: Cohort, table: Objects, format: str) -> list[str]:
         n_unused = len(cohort.classes) - len(np.unique(table.label))
         if format == "voc" and n_unused:
             notes.append(f"{n_unused} classes without objects are not written: voc has no list")
+        n_areas = int((~np.isclose(table.area, table.extent, rtol=1e-6, atol=0)).sum())
+        if n_areas:
+            notes.append(
+                f"{n_areas} declared areas are not written: size cuts will go by the areas of boxes"
+            )
         groups = [name for name in cohort.images.groups if name != "file_name"]
+        if np.isfinite(cohort.images.spacing).any():
+            groups.append("spacing")
         if groups:
-            notes.append(f"columns of images are not written: {', '.join(groups[:5])}")
+            notes.append(f"columns of images are not written: {', '.join(groups)}")
     return notes
 
 
@@ -86,13 +92,12 @@ def write_folder(target: Path, files: Mapping[str, str]) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         # A rename is atomic only within one file system, so the stage lies next to its target.
-        stage = Path(tempfile.mkdtemp(prefix=".calipers-", dir=target.parent))
+        stage = new_folder(target.parent, STAGE)
         try:
             for name, text in files.items():
                 path = stage / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8", newline="\n")
-            os.chmod(stage, 0o755)
             if target.is_dir():
                 # Only an empty folder goes: whatever lies in it is not ours.
                 target.rmdir()
