@@ -109,7 +109,8 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
     from calipers.evaluation.compare import reader_sentences
     from calipers.evaluation.evaluate import evaluate
 
-    source = source_of(references, predictions, options["readers"])
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    source = source_of(references, predictions, options["readers"], narrator.whole())
     protocol = chosen_protocol(options, source.protocol)
     names, margin = metric_names(options["metrics"]), _margin(options["margin"])
     metrics = [] if names in (None, ["all"]) else list(names or [])
@@ -118,7 +119,6 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
     if options["output"] is not None:
         others = [options[key] for key in ("groups", "protocol") if options[key]]
         check_file(options["output"], force=options["force"], inputs=(*source.inputs, *others))
-    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     cohort = source.cohort(protocol, options)
     narrator.say(f"{sizes_text(cohort, models=True)}; protocol {protocol.name}")
     progress = narrator.steps("matching", "resampling", "ranking")
