@@ -603,16 +603,8 @@ FILES = (
     RUN,
     AUDIT,
 )
-OWN_COLUMNS = {
-    "image",
-    "model",
-    "references",
-    "predictions",
-    "hits",
-    "duplicates",
-    "false_alarms",
-    "missed",
-}
+FATE_COUNTS = ("hits", "duplicates", "false_alarms", "missed")
+OWN_COLUMNS = {"image", "model", "references", "predictions", *FATE_COUNTS}
 
 
 def save(
