@@ -21,6 +21,31 @@ if sys.platform == "win32":
     pytest.skip("Windows has no pseudo-terminals", allow_module_level=True)
 
 NETWORKS = ("train", "predict")  # these need PyTorch; they are invoked as all others are
+# A bar with the time that is left.
+COUNTING = re.compile(r"\r  ([^\r\n\[]*) \[[=> ]*\] +\d+ %, [^\r\n]* left")
+# Steps of which the work is known: each says how long it still takes. What is not here takes
+# seconds: mixed fits one model, and check reads a result that is stored.
+COUNTED = {
+    "demo": ["reading"],
+    "inspect": ["reading refs.json", "examining the references", "trying commands"],
+    "doctor": ["reading refs.json", "examining the references", "trying commands"],
+    "evaluate": ["reading refs.json", "matching"],
+    "maps": ["reading", "matching"],
+    "compare": ["reading refs.json", "matching", "resampling", "ranking"],
+    "multiverse": ["reading refs.json", "matching", "resampling"],
+    "stability": ["reading"],
+    "monitor": ["reading refs.json", "resampling"],
+    "agreement": ["resampling"],
+    "sweep": ["reading refs.json", "matching"],
+    "corrupt": ["reading refs.json"],
+    "fuse": ["reading refs.json"],
+    "report": ["checking objects.parquet", "matching", "page: figures"],
+    "verify": ["checking objects.parquet", "matching", "comparing objects.parquet"],
+    "merge": ["reading", "matching"],
+    "boxes": ["maps"],
+    "study": ["digits"],
+    "convert": ["reading refs.json"],
+}
 # A line that is drawn over and over again: a bar, or what runs for how long.
 MOVING = re.compile(r"\r  [^\r\n]*(?:\] +\d+ %|so far|page: )")
 
@@ -116,6 +141,8 @@ def test_no_verb_stands_still(
     with pseudo_terminal(monkeypatch) as screen:
         assert run([verb, *commands[verb]]) == (1 if verb == "check" else 0), screen.text
     assert MOVING.search(screen.text), screen.text
+    steps = set(COUNTING.findall(screen.text))
+    assert set(COUNTED.get(verb, ())) <= steps, screen.text
     # What moved is gone in the end, and nothing stands beside or under it.
     left = [line for line in screen.lines if MOVING.search(f"\r{line}")]
     assert left == []
@@ -185,3 +212,19 @@ def test_a_step_of_the_page_tells_its_time(
         narrator.doing("")
     assert "page: figures (0 s)" in screen.text
     assert screen.lines == [""]
+
+
+def test_work_that_is_counted_again_goes_at_its_own_speed(
+    monkeypatch: pytest.MonkeyPatch, beat: Callable[[float], None]
+) -> None:
+    with pseudo_terminal(monkeypatch) as screen:
+        progress = Narrator(quiet=False).whole()
+        progress("checking", 0, 4)
+        beat(0.4)
+        progress("checking", 2, 4)
+        progress("comparing", 0, 4)
+        beat(0.1)
+        progress("comparing", 1, 4)
+        progress("comparing", 4, 4)
+    # Had it gone on, the first step of four would seem to have taken all of the time.
+    assert re.search(r"comparing \[.*\] +25 %, 0 s left", screen.text)

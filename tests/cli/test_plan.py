@@ -45,6 +45,7 @@ VERBS = {
     "sweep": ("sweep", "refs.json", "a.json", "--over", "threshold=0.3,0.5", "--metric", "F1@0.5"),
     "oracle": ("sweep", "refs.json", "--over", "position-noise.sigma=0,1", "--runs", "2"),
     "multiverse": ("multiverse", "refs.json", "a.json", "b.json", "--metric", "AP", "-o", "result"),
+    "compare": ("compare", "refs.json", "a.json", "b.json"),
     "monitor": ("monitor", "refs.json", "a.json", "--alarm", "max-score", "--tau", "0.5"),
     "stability": ("stability", "a", "b", "-o", "result"),
     "fuse": ("fuse", "refs.json", "a.json", "b.json", "--recipe", "wbf", "--tune", "-o", "result"),

@@ -191,6 +191,7 @@ def test_options_of_the_page_are_passed_on(calipers, saved, asked, tmp_path):
     ):
         assert calipers("report", saved, "-o", page, "--force", *options).code == 0
         found = asked.pop()
+        assert callable(found.pop("progress"))
         assert list(found.pop("command"))[:2] == [
             "calipers",
             "evaluate",
@@ -235,10 +236,15 @@ def test_evaluate_passes_them_on_too(calipers, files, asked, tmp_path):
         "multiverse": False,
         "stability": False,
         "command": 0,
+        "progress": 0,
     }
-    assert {**asked.pop(), "command": 0} == {**plain, "images": str(pictures)}
+    assert {**asked.pop(), "command": 0, "progress": 0} == {**plain, "images": str(pictures)}
     assert calipers(*argv, "-o", tmp_path / "b", "--redact").code == 0
-    assert {**asked.pop(), "command": 0} == {**plain, "pictures": False, "redact": True}
+    assert {**asked.pop(), "command": 0, "progress": 0} == {
+        **plain,
+        "pictures": False,
+        "redact": True,
+    }
     for option in (["--images", pictures], ["--no-images"], ["--redact"]):
         said = calipers(*argv, *option)
         assert (said.code, "-o DIR" in said.err) == (2, True)

@@ -59,6 +59,25 @@ def test_other_names_are_left_alone() -> None:
     assert "and 2 more pairs look alike" in note_on_names("patient", many)[0]
 
 
+def test_the_quick_look_finds_what_a_look_at_every_name_finds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    signs = np.array(list("0017.a|A"))
+    for _ in range(2000):
+        names = ["".join(rng.choice(signs, rng.integers(1, 5))) for _ in range(4)]
+        quick = look_alikes(names)
+        with monkeypatch.context() as patch:
+            patch.setattr("calipers.data.look_alikes._is_plain", lambda together: False)
+            assert look_alikes(names) == quick, names
+
+
+def test_numbered_images_need_no_look_at_every_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calipers.data.look_alikes._similar", pytest.fail)
+    assert look_alikes([str(k) for k in range(1000)]) == []
+    assert look_alikes([f"{k}_ct.0" for k in range(1000)]) == []
+
+
 def test_an_evaluation_names_units_images_classes_and_models() -> None:
     cohort = random_cohort(8, 2, seed=1)
     patient = np.array(["a", "a ", "b", "b", "c", "c", "d", "d"])

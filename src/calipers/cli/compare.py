@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from calipers.cli.engine import plan_option, print_cost
 from calipers.cli.options import (
     chosen_protocol,
     cluster_option,
@@ -37,9 +38,15 @@ from calipers.results.comparison import Comparison
 from calipers.results.files import check_file
 from calipers.show.terminal import Narrator, print_lines, print_tables
 
+if TYPE_CHECKING:
+    from calipers.data.cohort import Cohort
+    from calipers.engine.cost import RunCost, Stopwatch
+    from calipers.evaluation.protocol import Protocol
+
 TESTS = click.Choice(["bootstrap", "permutation"])
 DATA_SET = "data-set"  # the usual way to rank, by the metric on all images
 CORRECTIONS = click.Choice(["max-t", "holm", "bh", "none"])
+FEWEST = 100  # replicates that an interval needs
 MOST_SENTENCES = 12  # a screen of them; --json has all
 
 
@@ -90,6 +97,7 @@ MOST_SENTENCES = 12  # a screen of them; --json has all
 @protocol_level_option
 @protocol_seed_option
 @jobs_option()
+@plan_option
 @force_option()
 @reading_options
 @output_options
@@ -109,7 +117,8 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
     from calipers.evaluation.compare import reader_sentences
     from calipers.evaluation.evaluate import evaluate
 
-    source = source_of(references, predictions, options["readers"])
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    source = source_of(references, predictions, options["readers"], narrator.whole())
     protocol = chosen_protocol(options, source.protocol)
     names, margin = metric_names(options["metrics"]), _margin(options["margin"])
     metrics = [] if names in (None, ["all"]) else list(names or [])
@@ -118,9 +127,11 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
     if options["output"] is not None:
         others = [options[key] for key in ("groups", "protocol") if options[key]]
         check_file(options["output"], force=options["force"], inputs=(*source.inputs, *others))
-    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     cohort = source.cohort(protocol, options)
     narrator.say(f"{sizes_text(cohort, models=True)}; protocol {protocol.name}")
+    if options["plan"]:
+        print_cost(_cost(cohort, protocol, names, options), options)
+        return
     progress = narrator.steps("matching", "resampling", "ranking")
     evaluation = evaluate(
         cohort,
@@ -147,6 +158,44 @@ def compare(references: str, predictions: tuple[str, ...], **options: Any) -> No
     _finish(result, sentences, narrator, options)
 
 
+def _cost(
+    cohort: Cohort, protocol: Protocol, names: list[str] | None, options: dict[str, Any]
+) -> RunCost:
+    """Return what the comparison takes, from one of the first images with few replicates."""
+    from calipers.evaluation.collect import collection_plan
+    from calipers.evaluation.evaluate import evaluate
+    from calipers.evaluation.plan import cohort_cost
+    from calipers.evaluation.rank import REPLICATES
+
+    # Its rankings draw fewer replicates than its tests.
+    share = min(1.0, REPLICATES / max(1, protocol.replicates))
+
+    def trial(images: Cohort, replicates: int, watch: Stopwatch) -> None:
+        evaluation = evaluate(images, protocol, ci=False, progress=watch)
+        if not replicates:
+            return
+        comparison = evaluation.compare(
+            metrics=names,
+            test=options["test"],
+            correction=options["correction"],
+            replicates=replicates,
+            per_class=options["per_class"],
+            progress=watch,
+        )
+        number = max(FEWEST, round(share * replicates))
+        _with_ranking(
+            comparison, evaluation, names, {**options, "ranking_replicates": number}, watch
+        )
+
+    return cohort_cost(
+        cohort,
+        trial,
+        work="compare",
+        n_blocks=len(collection_plan(cohort, protocol).items),
+        replicates=protocol.replicates,
+    )
+
+
 def _with_ranking(
     comparison: Any,
     evaluation: Any,
@@ -163,6 +212,7 @@ def _with_ranking(
             options["rank"] or first,
             method=options["rank_method"],
             missing=options["missing"],
+            replicates=options.get("ranking_replicates"),
             jobs=options["jobs"],
             progress=progress,
         )

@@ -128,6 +128,7 @@ def demo(
             started=start,
             images=pictures,
             step=narrator.doing,
+            progress=narrator.whole(),
         )
     page = results / "report.html"
     if as_json:

@@ -215,6 +215,7 @@ def run_evaluate(
                 multiverse=options["multiverse"],
                 stability=options["stability"],
                 step=narrator.doing,
+                progress=narrator.whole(),
                 **pictures,
             )
     show(evaluation, narrator, options)

@@ -266,6 +266,7 @@ def run_maps(
                 command=command,
                 started=start,
                 step=narrator.doing,
+                progress=narrator.whole(),
                 **pictures,
             )
     show(evaluation, narrator, options)

@@ -77,7 +77,10 @@ def report(folder: str, **options: Any) -> None:
     pictures = picture_arguments(options, target.parent)
     _check_target(folder, target, options)
     stored = open_folder(
-        folder, jobs=options["jobs"], progress=narrator.steps("matching", "resampling")
+        folder,
+        jobs=options["jobs"],
+        progress=narrator.steps("matching", "resampling"),
+        reading=narrator.whole(),
     )
     if options["differences"] == "refuse":
         stored.require_equal()
@@ -92,7 +95,12 @@ def report(folder: str, **options: Any) -> None:
     hold = page_in_place(Path(folder), stored.run, __version__) if is_in_place else nullcontext()
     with hold:
         stored.evaluation.report(
-            target, command=stored.command, step=narrator.doing, **sections, **pictures
+            target,
+            command=stored.command,
+            step=narrator.doing,
+            progress=narrator.whole(),
+            **sections,
+            **pictures,
         )
     content = target.read_bytes()
     document = {
@@ -159,9 +167,13 @@ def verify(folder: str, jobs: int, as_json: bool, quiet: bool) -> int:
     from calipers.results.provenance import ON_TRUST, versions
 
     narrator = Narrator(quiet=quiet or as_json)
-    stored = open_folder(folder, jobs=jobs, progress=narrator.steps("matching", "resampling"))
-    files = check_files(Path(folder), stored.run)  # also those that are not needed to open it
-    differences = [*stored.changed, *changed_tables(Path(folder), stored.evaluation)]
+    reading = narrator.whole()
+    resampling = narrator.steps("matching", "resampling")
+    stored = open_folder(folder, jobs=jobs, progress=resampling, reading=reading)
+    # Also those that are not needed to open it.
+    files = check_files(Path(folder), stored.run, reading)
+    tables = changed_tables(Path(folder), stored.evaluation, reading)
+    differences = [*stored.changed, *tables]
     then, now = versions(stored.run)
     if as_json:
         document = {

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from calipers.data.cohort import Cohort
     from calipers.evaluation.protocol import Protocol
     from calipers.io.saved.folder import StoredFolder
+    from calipers.io.source import Progress
 
 MOST_NAMES = 1000  # of a folder: enough to see what is in it
 MOST_OPENED = 10  # files of a folder, to see what their values are
@@ -107,17 +108,21 @@ class ModelSource:
 
 
 def source_of(
-    references: str, predictions: Sequence[str], readers: str | None = None
+    references: str,
+    predictions: Sequence[str],
+    readers: str | None = None,
+    progress: Progress | None = None,
 ) -> ModelSource:
     """Return what the arguments of a verb are; predictions of one model can be compared with
-    ``readers`` only, if each of them is the reference in turn.
+    ``readers`` only, if each of them is the reference in turn. ``progress`` is called while saved
+    results are read.
     """
     folders = named_files((references, *predictions))
     saved = [path for path in folders.values() if is_saved(path)]
     if len(saved) == len(folders):
         from calipers.io.saved.folder import read_folder
 
-        stored = tuple(read_folder(Path(path)) for path in folders.values())
+        stored = tuple(read_folder(Path(path), progress) for path in folders.values())
         return ModelSource("saved", references, folders, stored)
     if saved:
         raise UsageError(

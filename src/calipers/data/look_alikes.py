@@ -31,7 +31,8 @@ SAME_LOOK = str.maketrans(CYRILLIC[0] + GREEK[0], CYRILLIC[1] + GREEK[1]) | dict
 # Drawn as nothing, although Unicode does not count them among the format characters.
 BLANK_SIGNS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 VARIATIONS = frozenset(map(chr, range(0xFE00, 0xFE10)))
-NUMBER_FIRST = re.compile(r"(?:\A|\|)\d", re.ASCII)
+# Names that are whole numbers, but not as they are usually written: 07 or 7.0.
+ODD_NUMBER = re.compile(r"(?:\A|\|)(?:0\d+(?:\.0+)?|\d+\.0+)(?=\||\Z)", re.ASCII)
 WHOLE = re.compile(r"0*(\d+)(?:\.0+)?", re.ASCII)
 
 
@@ -44,8 +45,9 @@ def look_alikes(names: Iterable[Any]) -> list[tuple[str, str]]:
     """
     texts = [name for name in names if isinstance(name, str)]
     together = "|".join(texts)
-    # Of millions of plain names only case can differ: one look at all of them together is quick.
-    if _is_plain(together) and not NUMBER_FIRST.search(together):
+    # Of millions of plain names only case can differ, and how a number is written: one look at all
+    # of them together is quick.
+    if _is_plain(together) and not ODD_NUMBER.search(together):
         folded = together.casefold().split("|")
         if len(set(folded)) == len(set(texts)) and len(folded) == len(texts):
             return []

@@ -74,6 +74,7 @@ def compare(
 
 def compare_together(
     questions: Sequence[tuple[Evaluation, Sequence[str], Sequence[str]]],
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[Comparison]:
     """Return a comparison per question, all tests of all of them corrected as one family.
 
@@ -82,6 +83,8 @@ def compare_together(
     questions
         (evaluation, its metrics, its models); all pairs of the models are tested, the earlier one
         as ``a``. The evaluations are of the same images and units, so that replicates are shared.
+    progress
+        Called with (blocks done, blocks in all), for every question.
     """
     works = []
     for evaluation, metrics, models in questions:
@@ -97,7 +100,7 @@ def compare_together(
                 replicates=n_replicates(None, protocol.replicates),
                 n_rows=1,
                 jobs=1,
-                progress=None,
+                progress=progress,
             )
         )
     return _compared(works, _correction(None, paired.BOOTSTRAP))

@@ -60,6 +60,7 @@ from calipers.io.saved.folder import (
     stored_facts,
 )
 from calipers.io.saved.maps import MAP_FILES, SLICES, save_maps, save_slices
+from calipers.io.source import Progress as ReadingProgress
 from calipers.io.tables.arrow import constant_column, stack_columns, text_column_of, with_nulls
 from calipers.io.tables.table import delimited, write_table
 from calipers.kernels import assignment
@@ -220,13 +221,18 @@ def open_evaluation(
 
 
 def open_folder(
-    folder: str | Path, *, jobs: int = 1, progress: Progress | None = None
+    folder: str | Path,
+    *,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    reading: ReadingProgress | None = None,
 ) -> OpenedFolder:
     """Compute the evaluation of a folder again, and list the values that differ.
 
-    `open_evaluation` explains it.
+    `open_evaluation` explains it; ``reading`` is called with (name of the step, work done, work in
+    all) before and after the work that ``progress`` counts.
     """
-    saved = read_folder(Path(errors.path("folder", folder)))
+    saved = read_folder(Path(errors.path("folder", folder)), reading)
     statistics = _stored_statistics(saved)
     _check_counts(saved)
     evaluation = _evaluated_again(saved, statistics, jobs, progress)
@@ -234,6 +240,7 @@ def open_folder(
     n_earlier = 0
     if statistics.interval_rules < INTERVAL_RULES and statistics.beside:
         evaluation, n_earlier = _with_earlier_intervals(evaluation, saved.document)
+    evaluation.look_for_warnings(reading)  # counted here, and part of the document
     # Identical bits, not close values: a difference in the last digit already needs a reason.
     pairs = list(compared_values(saved.document, evaluation.as_dict()))
     changes = tuple(pair for pair in pairs if _bits(pair.stored) != _bits(pair.now))
@@ -596,16 +603,8 @@ FILES = (
     RUN,
     AUDIT,
 )
-OWN_COLUMNS = {
-    "image",
-    "model",
-    "references",
-    "predictions",
-    "hits",
-    "duplicates",
-    "false_alarms",
-    "missed",
-}
+FATE_COUNTS = ("hits", "duplicates", "false_alarms", "missed")
+OWN_COLUMNS = {"image", "model", "references", "predictions", *FATE_COUNTS}
 
 
 def save(
@@ -678,12 +677,15 @@ def _texts(evaluation: Evaluation, matches: dict[str, Matches]) -> Iterator[tupl
         yield ERRORS, delimited(error_table(evaluation).columns)
 
 
-def changed_tables(folder: Path, evaluation: Evaluation) -> list[ChangedValue]:
+def changed_tables(
+    folder: Path, evaluation: Evaluation, progress: ReadingProgress | None = None
+) -> list[ChangedValue]:
     """Return which tables differ: the fates of objects, and what is written for spreadsheets."""
     matches = {model: evaluation.matches(model) for model in evaluation.cohort.models}
     parts = changed_texts(folder, dict(_texts(evaluation, matches)))
     if matches:  # maps have no objects
-        parts += changed_columns(folder / OBJECTS, objects_table(evaluation.cohort, matches))
+        table = objects_table(evaluation.cohort, matches)
+        parts += changed_columns(folder / OBJECTS, table, progress)
     return [ChangedValue(place, what, then, now) for place, what, then, now in parts]
 
 

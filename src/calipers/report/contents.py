@@ -10,7 +10,7 @@ thresholds and places of objects are computed on the way; rendering computes not
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,20 +46,32 @@ Named = Iterator[tuple[str, Figure]]  # id in the page, figure
 
 
 def figures_of(
-    evaluation: Evaluation, comparison: Comparison | None, ranking: Ranking | None
+    evaluation: Evaluation,
+    comparison: Comparison | None,
+    ranking: Ranking | None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Figure]:
-    """Return the figures of the page by their ids; those that would be empty are left out."""
-    return {
-        **dict(_headline(evaluation)),
-        **dict(_maps(evaluation)),
-        **dict(_curves(evaluation)),
-        **dict(_parts(evaluation)),
-        **dict(_classes(evaluation)),
-        **dict(_groups(evaluation)),
-        **dict(_errors(evaluation)),
-        **dict(_choices(evaluation)),
-        **dict(_comparison(evaluation, pairs_shown(evaluation, comparison), ranking)),
-    }
+    """Return the figures of the page by their ids; those that would be empty are left out.
+
+    ``progress`` is called with (kinds of figures done, kinds in all).
+    """
+    kinds = (
+        _headline(evaluation),
+        _maps(evaluation),
+        _curves(evaluation),
+        _parts(evaluation),
+        _classes(evaluation),
+        _groups(evaluation),
+        _errors(evaluation),
+        _choices(evaluation),
+        _comparison(evaluation, pairs_shown(evaluation, comparison), ranking),
+    )
+    figures: dict[str, Figure] = {}
+    for n_done, figures_of_kind in enumerate(kinds, start=1):
+        figures.update(figures_of_kind)
+        if progress is not None:
+            progress(n_done, len(kinds))
+    return figures
 
 
 def pairs_shown(ev: Evaluation, comparison: Comparison | None) -> Comparison | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,8 @@ FEW_MODELS = 3
 REPLICATES = 200  # of the multiverse
 MAP = "map-"  # how the keys of maps begin, among pictures
 Step = Callable[[str], None]
+Progress = Callable[[int, int], None]  # (work done, work in all)
+StepProgress = Callable[[str, int, int], None]  # and the name of the step before
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ def context_of(
     stability: bool = False,
     monitor: MonitorEvaluation | None = None,
     step: Step = lambda name: None,
+    progress: StepProgress | None = None,
 ) -> Context:
     """Compute what the page needs beyond the rows of the evaluation."""
     if redact and images is not None:
@@ -100,7 +104,7 @@ def context_of(
     # renamed evaluation keeps its units.
     step("comparing models")
     at_one = evaluation.at_one_alarm
-    comparison, duel = _comparisons_of(evaluation, at_one)
+    comparison, duel = _comparisons_of(evaluation, at_one, _of_step("comparing models", progress))
 
     step("pictures")
     image_album = None
@@ -108,7 +112,7 @@ def context_of(
         image_album = _album(evaluation, images)
     ranking = None
     if comparison is not None:
-        ranking = _ranking_of(evaluation)
+        ranking = _ranking_of(evaluation, _of_step("ranking", progress))
 
     multiverse_result = None
     if multiverse:
@@ -116,11 +120,13 @@ def context_of(
 
         step("multiverse")
         replicates = REPLICATES if evaluation.ci else 0
-        multiverse_result = multiverse_of(cohort, replicates=replicates)
+        counter = _of_step("multiverse", progress)
+        multiverse_result = multiverse_of(cohort, replicates=replicates, progress=counter)
     objects = None
     if stability:
         step("stability")
-        objects = stability_of(replace(evaluation, cohort=cohort, bootstrap_units=None))
+        own_names = replace(evaluation, cohort=cohort, bootstrap_units=None)
+        objects = stability_of(own_names, _of_step("stability", progress))
         objects = replace(objects, cohort=replace(objects.cohort, images=evaluation.cohort.images))
 
     step("figures")
@@ -140,7 +146,7 @@ def context_of(
         result_hash,
         redact,
         evaluation.warnings,
-        figures_of(evaluation, comparison, ranking),
+        figures_of(evaluation, comparison, ranking, _of_step("figures", progress)),
         worst_objects(evaluation),
         multiverse_result,
         objects,
@@ -158,7 +164,12 @@ def _hashes(evaluation: Evaluation, *, redact: bool) -> tuple[str, str]:
     return _hash(protocol), _hash({"protocol": protocol, "rows": rows})
 
 
-def stability_of(evaluation: Evaluation) -> ObjectStability:
+def _of_step(name: str, progress: StepProgress | None) -> Progress | None:
+    """Return what counts the work of one step."""
+    return None if progress is None else partial(progress, f"page: {name}")
+
+
+def stability_of(evaluation: Evaluation, progress: Progress | None = None) -> ObjectStability:
     """Return which objects the models find, with the matching and the statistics of the
     protocol.
     """
@@ -174,6 +185,7 @@ def stability_of(evaluation: Evaluation) -> ObjectStability:
         replicates=protocol.replicates or REPLICATES,
         seed=protocol.seed,
         ci=evaluation.ci and bool(protocol.replicates),
+        progress=progress,
     )
     # The page states it, and computes nothing itself.
     _ = result.without_models
@@ -239,7 +251,7 @@ def _album(evaluation: Evaluation, images: Path | None) -> Album:
 
 
 def _comparisons_of(
-    evaluation: Evaluation, at_one: Evaluation | None
+    evaluation: Evaluation, at_one: Evaluation | None, progress: Progress | None
 ) -> tuple[Comparison | None, Comparison | None]:
     """Return the comparison of the headline metrics, and that at one false alarm per image.
 
@@ -256,7 +268,7 @@ def _comparisons_of(
     if at_one is not None:
         questions.append((at_one, (ONE_ALARM,), at_one.models_by_value))
     try:
-        comparisons = compare_together(questions)
+        comparisons = compare_together(questions, progress)
     except UsageError:
         # One unit only, or too few replicates: the page is written without a comparison.
         return None, None
@@ -266,14 +278,14 @@ def _comparisons_of(
     return comparisons[0], duel
 
 
-def _ranking_of(evaluation: Evaluation) -> Ranking | None:
+def _ranking_of(evaluation: Evaluation, progress: Progress | None) -> Ranking | None:
     """Return the ranking by the first headline metric; None for two models, or if one of them has
     no value.
     """
     if len(evaluation.models) < 3:
         return None
     try:
-        ranking = evaluation.rank()
+        ranking = evaluation.rank(progress=progress)
     except UsageError:  # a model without a value has no rank
         return None
     return ranking if ranking.reason is None else None

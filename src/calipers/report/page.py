@@ -19,7 +19,7 @@ from calipers.evaluation.saved import save
 from calipers.evaluation.tables import metrics_table, models_table
 from calipers.report import sections
 from calipers.report.contents import MOST_SIDE_BY_SIDE
-from calipers.report.context import Context, Step, context_of, slices_of
+from calipers.report.context import Context, Step, StepProgress, context_of, slices_of
 from calipers.report.sections import SECTIONS
 from calipers.report.verdict import Verdict, verdict
 from calipers.results.files import write_atomically
@@ -45,6 +45,7 @@ def write_report(
     monitor: MonitorEvaluation | None = None,
     command: Sequence[str] = (),
     step: Step = lambda name: None,
+    progress: StepProgress | None = None,
 ) -> Path:
     """Write the page, whole or not at all, and return its path.
 
@@ -68,6 +69,8 @@ def write_report(
         The command line of the evaluation; shown on the page.
     step
         Called with the name of each step, and with "" at the end.
+    progress
+        Called with (name of the step, work done, work in all) in steps that can be long.
     """
     context = context_of(
         evaluation,
@@ -79,6 +82,7 @@ def write_report(
         stability=stability,
         monitor=monitor,
         step=step,
+        progress=progress,
     )
     step("page")
     write_atomically(path, page(context))
@@ -99,6 +103,7 @@ def write_results(
     multiverse: bool = False,
     stability: bool = False,
     step: Step = lambda name: None,
+    progress: StepProgress | None = None,
 ) -> Path:
     """Write numbers, cohort and page into a folder and return it.
 
@@ -116,7 +121,7 @@ def write_results(
         The command line of the evaluation; kept in ``run.json``.
     started
         When it began; the time of saving if left out.
-    images, redact, pictures, multiverse, stability, step
+    images, redact, pictures, multiverse, stability, step, progress
         Of the page, as in `write_report`; the other files keep every name.
     """
     if pictures and not redact:
@@ -130,6 +135,7 @@ def write_results(
         "redact": redact,
         "pictures": pictures,
         "step": step,
+        "progress": progress,
         "multiverse": multiverse,
         "stability": stability,
     }

@@ -373,16 +373,17 @@ class Narrator:
         """Return a callback for long work, called with (name of the step, steps done, total).
 
         It counts to its total once, so the remaining time is that of all the work. A count to
-        another total is other work, which goes at its own speed. The first call of a count says
-        where it starts: at 0, or where an earlier run stopped.
+        another total, or from less on, is other work, which goes at its own speed. The first call
+        of a count says where it starts: at 0, or where an earlier run stopped.
         """
-        began, first, count = 0.0, 0, 0
+        began, first, last, count = 0.0, 0, 0, 0
 
         def progress(name: str, step: int, total: int) -> None:
-            nonlocal began, first, count
+            nonlocal began, first, last, count
             now = time.monotonic()
-            if total != count or step < first:
+            if total != count or step < last:
                 began, first, count = now, step, total
+            last = step
             if step > first or step == total:
                 elapsed = (now - began) * step / max(1, step - first)
                 self._show(name, step, total, elapsed)

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import calipers as cal
-from calipers.evaluation.saved import open_folder
+from calipers.evaluation.saved import objects_table, open_folder
+from calipers.io.saved.folder import changed_columns
 from stored import edit, refusal, vouch
 
 
@@ -289,3 +290,30 @@ def test_bytes_at_random_never_end_in_a_traceback(folder):
         (folder / name).write_bytes(whole)
     assert len(refused) > 40
     assert all(".parquet" in said for said in refused)
+
+
+@pytest.mark.parametrize("n_compared", [1, 7, 1 << 16])
+def test_the_first_object_that_was_matched_otherwise(folder, monkeypatch, n_compared):
+    monkeypatch.setattr("calipers.io.saved.folder.COMPARED", n_compared)
+    evaluation = open_folder(folder).evaluation
+    matches = {model: evaluation.matches(model) for model in evaluation.cohort.models}
+    table = objects_table(evaluation.cohort, matches)
+    calls = []
+
+    def progress(*words):
+        calls.append(words)
+
+    assert changed_columns(folder / "objects.parquet", table, progress) == []
+    assert calls[0] == ("comparing objects.parquet", 0, 3)
+    assert calls[-1] == ("comparing objects.parquet", 3, 3)
+    similarity = table["similarity"].to_pylist()
+    row = next(k for k, value in enumerate(similarity) if value is not None and k > 20)
+    changed = [*similarity[:row], None, *similarity[row + 1 :]]
+    # Whatever the type of a column that another program wrote: its values are compared.
+    fates = pa.chunked_array([table["fate"].to_pylist()], pa.large_string())
+    other = {**table, "fate": fates, "similarity": pa.chunked_array([changed], pa.float64())}
+    (part,) = changed_columns(folder / "objects.parquet", other)
+    assert part == (f"objects.parquet, row {row}", "similarity", similarity[row], None)
+    other["similarity"] = other["similarity"].slice(0, row)
+    (part,) = changed_columns(folder / "objects.parquet", other)
+    assert part[0] == f"objects.parquet, row {row}"

@@ -230,6 +230,9 @@ def read_cohort(
     """Return the cohort of ``images.parquet`` and ``objects.parquet``."""
     image_table = _images(StoredColumns.read(images), counts)
     parts = _parts(StoredColumns.read(objects), counts)
+    # References are checked first, then the predictions of every model.
+    n_tables = 1 + len(counts.models)
+    objects.advance(0, n_tables, step="checking")
     # The references of the first model stand for all; the others are compared with them.
     first = parts[next(iter(counts.models)), KINDS[0]]
     shared = _objects(first, image_table, counts, ("references",))
@@ -241,7 +244,8 @@ def read_cohort(
     )
     _check_repeated(first, parts, counts)
     models = {}
-    for model in counts.models:
+    for n_done, model in enumerate(counts.models, start=1):
+        objects.advance(n_done, n_tables, step="checking")
         part = parts[model, KINDS[1]]
         models[model] = Predictions(
             **_objects(part, image_table, counts, ("models", model), score=part.numbers("score")),
@@ -249,6 +253,7 @@ def read_cohort(
             score=part.numbers("score"),
             scored=model not in counts.unscored,
         )
+    objects.advance(n_tables, n_tables, step="checking")
     return Cohort(image_table, counts.classes, references, models, intake)
 
 

@@ -29,7 +29,7 @@ from calipers.errors import InputError, did_you_mean
 from calipers.io.coco.walk import MAX_DEPTH, depth
 from calipers.io.saved.cohort import IMAGES, OBJECTS, CohortCounts, read_cohort
 from calipers.io.saved.maps import MAPS, SLICES, read_maps, read_slices
-from calipers.io.source import InputFile, hash_file, open_source, require_file
+from calipers.io.source import InputFile, Progress, hash_file, open_source, require_file
 from calipers.results.files import Slices, locked, sha256_of, write_atomically
 from calipers.results.provenance import (
     AUDIT,
@@ -135,6 +135,7 @@ class StoredFile(Struct):
     bytes: int | None = None
 
 
+COMPARED = 1 << 16  # rows that are compared at a time
 OF_MATCHING = ("fate", "partner", "similarity")  # columns of objects that nothing is read from
 # (place, what, as stored, as it is now)
 ChangedPart = tuple[str, str, Any, Any]
@@ -156,22 +157,42 @@ def changed_texts(folder: Path, texts: Mapping[str, str]) -> list[ChangedPart]:
     return parts
 
 
-def changed_columns(file: Path, columns: Mapping[str, Any]) -> list[ChangedPart]:
+def changed_columns(
+    file: Path, columns: Mapping[str, Any], progress: Progress | None = None
+) -> list[ChangedPart]:
     """Return the first object that was matched otherwise, of every column of a parquet file that
-    says how it was.
+    says how it was; ``columns`` are of arrow.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = pq.read_table(file, columns=list(OF_MATCHING))
     parts: list[ChangedPart] = []
-    for name in OF_MATCHING:
-        stored, now = table.column(name).to_pylist(), pa.array(columns[name]).to_pylist()
-        for row, (then, again) in enumerate(zip_longest(stored, now)):
-            if then != again:
-                parts.append((f"{file.name}, row {row}", name, then, again))
+    for k, name in enumerate(OF_MATCHING):
+        if progress is not None:
+            progress(f"comparing {file.name}", k, len(OF_MATCHING))
+        stored, now = table.column(name), columns[name]
+        # Values of Python are told apart as they are shown; they are made of few rows only.
+        for start in range(0, max(len(stored), len(now)), COMPARED):
+            rows = stored.slice(start, COMPARED), now.slice(start, COMPARED)
+            if rows[0].equals(rows[1]):
+                continue
+            row, values = _first_change(*rows)
+            if values:
+                parts.append((f"{file.name}, row {start + row}", name, *values))
                 break
+    if progress is not None:
+        progress(f"comparing {file.name}", len(OF_MATCHING), len(OF_MATCHING))
     return parts
+
+
+def _first_change(stored: Any, now: Any) -> tuple[int, tuple[Any, ...]]:
+    """Return the first row in which two columns differ, and both values; no values if none does:
+    columns of different types can hold equal ones.
+    """
+    for row, values in enumerate(zip_longest(stored.to_pylist(), now.to_pylist())):
+        if values[0] != values[1]:
+            return row, values
+    return 0, ()
 
 
 @dataclass(frozen=True)
@@ -220,8 +241,11 @@ def read_documents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return document, _compare(record, result_hash, file)
 
 
-def read_folder(folder: Path) -> StoredFolder:
-    """Read the folder of a saved evaluation. Nothing in it is trusted; no input is needed."""
+def read_folder(folder: Path, progress: Progress | None = None) -> StoredFolder:
+    """Read the folder of a saved evaluation. Nothing in it is trusted; no input is needed.
+
+    ``progress`` is called with (name of the step, work done, work in all).
+    """
     document, run = read_documents(folder)
     file = str(folder / EVALUATION)
     input_file = _open_verified(folder, run, EVALUATION)
@@ -234,8 +258,8 @@ def read_folder(folder: Path) -> StoredFolder:
     )
     intake = _intake(counts, quarantine_file, file)
     # Hashes first: what was changed after the run is not even parsed.
-    tables = (_open_verified(folder, run, IMAGES), _open_verified(folder, run, OBJECTS))
-    stored_cohort = read_cohort(*tables, _counts(counts), intake)
+    images, objects = (_open_verified(folder, run, name, progress) for name in (IMAGES, OBJECTS))
+    stored_cohort = read_cohort(images, objects, _counts(counts), intake)
     stored_cohort = replace(stored_cohort, maps=_maps(folder, run, stored_cohort))
     slices = (
         read_slices(_open_verified(folder, run, SLICES)) if SLICES in _files(folder, run) else None
@@ -430,7 +454,9 @@ class CheckedFiles:
     runs: int | None  # in the log of the folder; None: an earlier version wrote no log
 
 
-def check_files(folder: Path, run: Mapping[str, Any]) -> CheckedFiles:
+def check_files(
+    folder: Path, run: Mapping[str, Any], progress: Progress | None = None
+) -> CheckedFiles:
     """Raise if a file that the record of the run lists, or the log, has changed."""
     verified = [RUN]
     files = _files(folder, run)
@@ -440,7 +466,7 @@ def check_files(folder: Path, run: Mapping[str, Any]) -> CheckedFiles:
             raise InputError(
                 "names of files in this folder", rule="range", file=str(folder / RUN), value=name
             )
-        _open_verified(folder, run, name)
+        _open_verified(folder, run, name, progress)
         length, now = files[name].bytes, (folder / name).stat().st_size
         if length not in (None, now):
             raise InputError(
@@ -524,7 +550,9 @@ def _files(folder: Path, run: Mapping[str, Any]) -> dict[str, StoredFile]:
     return structure(run["files"], dict[str, StoredFile], file, syntax="JSON", where="/files")
 
 
-def _open_verified(folder: Path, run: Mapping[str, Any], name: str) -> InputFile:
+def _open_verified(
+    folder: Path, run: Mapping[str, Any], name: str, progress: Progress | None = None
+) -> InputFile:
     """Open a file of the folder; its bytes must be those that were written."""
     files = _files(folder, run)
     if name not in files:
@@ -532,7 +560,7 @@ def _open_verified(folder: Path, run: Mapping[str, Any], name: str) -> InputFile
             f"the key {name!r}", rule="missing-key", file=str(folder / RUN), location="/files"
         )
     sha256 = files[name].sha256
-    input_file = open_source(folder / name)
+    input_file = open_source(folder / name, progress)
     if input_file.sha256 != sha256:
         expected = f"the file that {RUN} was written for, {sha256[:12]}..."
         raise InputError(

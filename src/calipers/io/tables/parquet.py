@@ -209,6 +209,7 @@ def _arrow_errors(file: str) -> Iterator[None]:
 
 
 def _read_arrow(input_file: InputFile, check: Callable[[Any, str], None]) -> Any:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     data = input_file.data
@@ -220,7 +221,14 @@ def _read_arrow(input_file: InputFile, check: Callable[[Any, str], None]) -> Any
         texts = _text_columns(schema)
         # Texts stay numbers into the list of different texts until their sizes are known: a text of
         # a megabyte may stand in every row for a few bits.
-        table = pq.ParquetFile(source, read_dictionary=texts).read()
+        file = pq.ParquetFile(source, read_dictionary=texts)
+        # Group by group, so that millions of rows can be counted while they are read.
+        groups = []
+        for k in range(file.num_row_groups):
+            input_file.advance(k, file.num_row_groups)
+            groups.append(file.read_row_group(k))
+        table = pa.concat_tables(groups) if groups else file.read()
+        input_file.advance(len(groups), max(1, len(groups)))
     # Offsets and UTF-8 inside a column are not checked on reading, and the kernels trust them.
     table.validate(full=True)
     return _unpacked(table, schema, texts, input_file)
