@@ -104,7 +104,8 @@ def read(
         ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``,
         ``"json-rows"``, ``"yolo"``,
         ``"label-studio"``, ``"label-volumes"``, ``"dicom-sr"``, ``"vindr"``, ``"rsna"``,
-        ``"openimages"``, ``"luna16"``, ``"nndetection"``, ``"siim"``; ``"voc-results"``,
+        ``"openimages"``, ``"luna16"``, ``"nndetection"``, ``"siim"``, ``"text-boxes"``;
+        ``"voc-results"``,
         ``"torchvision"``, ``"ultralytics"``, ``"detectron2"`` and ``"grand-challenge"``
         (predictions only); or ``"nih"``, ``"lard"``, ``"lidc"``, ``"polypgen"``,
         ``"deeplesion"``, ``"node21"``, ``"voc"``, ``"cvat"`` and ``"labelme"`` (references only),
