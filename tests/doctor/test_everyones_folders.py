@@ -495,6 +495,96 @@ def voc_results_beside_annotations(folder: Path, cohort: Scene) -> tuple[str, ..
     return "VOC2012/Annotations", "Main"
 
 
+def german(number: float) -> str:
+    return str(number).replace(".", ",")
+
+
+@folder_of
+def tables_of_a_german_spreadsheet(folder: Path, cohort: Scene) -> tuple[str, ...]:
+    rows = ["Bild;Klasse;links;oben;Breite;Höhe;Bemerkung"]
+    for name in cohort.images:
+        own = cohort.of(name)
+        rows += [f"{name};{t.name};{t.x};{t.y};{t.w};{t.h};gut" for t in own]
+        rows += [] if own else [f"{name};;;;;;ohne Befund"]
+    put(folder, {"Befunde.csv": "\ufeff" + "\r\n".join(rows) + "\r\n"})
+    rows = ["Bild;Klasse;links;oben;rechts;unten;Konfidenz"]
+    for t in cohort.predictions:
+        corners = ";".join(f"{side},0" for side in t.corners)
+        rows.append(f"{t.image}.png;{t.name};{corners};{german(t.score)}")
+    put(folder, {"Modell.csv": "\ufeff" + "\r\n".join(rows) + "\r\n"})
+    return "Befunde.csv", "Modell.csv"
+
+
+@folder_of
+def tables_that_r_writes(folder: Path, cohort: Scene) -> tuple[str, ...]:
+    """``write.table`` as it is: blanks, quotes, and names of rows that have no place in the header;
+    for predictions after a selection of rows, with tabs.
+    """
+    head = ["image", "class", "left", "top", "width", "height"]
+    rows = [" ".join(f'"{name}"' for name in head)]
+    things: list[tuple[Any, ...]] = []
+    for name in cohort.images:
+        own = cohort.of(name)
+        things += [(f'"{name}"', f'"{t.name}"', t.x, t.y, t.w, t.h) for t in own]
+        things += [] if own else [(f'"{name}"', *["NA"] * 5)]
+    for k, thing in enumerate(things, 1):
+        rows.append(" ".join([f'"{k}"', *map(str, thing)]))
+    put(folder, {"truth.txt": "\n".join(rows).replace("NA", '""') + "\n"})
+    rows = ["\t".join(f'"{name}"' for name in [*head, "score"])]
+    for k, t in enumerate(cohort.predictions):
+        cells = [f'"{t.image}"', f'"{t.name}"', t.x, t.y, t.w, t.h, t.score]
+        rows.append("\t".join([f'"{7 * k + 3}"', *map(str, cells)]))
+    put(folder, {"model.txt": "\n".join(rows) + "\n"})
+    return "truth.txt", "model.txt"
+
+
+@folder_of
+def tables_of_matlab(folder: Path, cohort: Scene) -> tuple[str, ...]:
+    """``writetable`` of a variable with four columns."""
+    head = "imageFilename,label,bbox_1,bbox_2,bbox_3,bbox_4"
+    rows = [head]
+    for t in cohort.references:
+        rows.append(f"{t.image}.png,{t.name},{t.x},{t.y},{t.w},{t.h}")
+    for name in cohort.images:
+        rows += [] if cohort.of(name) else [f"{name}.png,,,,,"]
+    put(folder, {"groundTruth.csv": "\n".join(rows) + "\n"})
+    rows = [head + ",score"]
+    for t in cohort.predictions:
+        rows.append(f"{t.image}.png,{t.name},{t.x},{t.y},{t.w},{t.h},{t.score}")
+    put(folder, {"detections.csv": "\n".join(rows) + "\n"})
+    return "groundTruth.csv", "detections.csv"
+
+
+def lines_of(things: list[Thing], is_scored: bool, is_corners: bool) -> str:
+    lines = []
+    for t in things:
+        numbers = t.corners if is_corners else (t.x, t.y, t.w, t.h)
+        score = [str(t.score)] if is_scored else []
+        lines.append(" ".join([t.name, *score, *map(str, numbers)]))
+    return "\n".join([*lines, ""])
+
+
+@folder_of
+def text_files_with_corners(folder: Path, cohort: Scene) -> tuple[str, ...]:
+    """``class left top right bottom``; images without detections have no file."""
+    for name in cohort.images:
+        put(folder / "ground-truth", {f"{name}.txt": lines_of(cohort.of(name), False, True)})
+        own = cohort.of(name, "predictions")
+        if own:
+            put(folder / "detection-results", {f"{name}.txt": lines_of(own, True, True)})
+    return "ground-truth", "detection-results"
+
+
+@folder_of
+def text_files_with_sides(folder: Path, cohort: Scene) -> tuple[str, ...]:
+    """``class left top width height``, and corners of the model."""
+    for name in cohort.images:
+        put(folder / "groundtruths", {f"{name}.txt": lines_of(cohort.of(name), False, False)})
+        own = cohort.of(name, "predictions")
+        put(folder / "detections", {f"{name}.txt": lines_of(own, True, True)})
+    return "groundtruths", "detections"
+
+
 @folder_of
 def labelme_without_files_of_empty_pictures(folder: Path, cohort: Scene) -> tuple[str, ...]:
     """Who sees nothing on a picture saves nothing; masks that a script drew lie beside."""

@@ -8,6 +8,7 @@ A new check is one function and one entry in these lists. `calipers.doctor.check
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.data.objects import from_corners, to_corners
 from calipers.data.rules import PERCENT, are_percentages, are_ranks
@@ -51,6 +53,8 @@ MOST_CONFUSED = 0.2  # of the references that are met at all, those met by their
 MOST_BEYOND = 0.1  # share of scores outside of 0..1 from which none is a probability
 MANY_REFERENCES = 10  # of a class, from which its absence among predictions is told
 BY_CHANCE = 0.01  # probability that a model is silent on a whole split although it was run there
+# Share of references met that may be chance, and images further on by which that is tried.
+MOST_BY_CHANCE, OTHER_IMAGES = 0.15, 5
 FEWEST_REPEATED, LEAST_REPEATED = 10, 0.2  # predictions, and share of copies among them
 
 
@@ -285,7 +289,9 @@ def unmet(case: Case) -> Iterator[Symptom]:
     placed = share_met(overlaps(case.cohort, case.sample, by_class=False), n)
     # A guess among three classes is right more often than that.
     least = max(NEAR_ZERO, MOST_CONFUSED * placed)
-    if min(len(best), n) < MANY_REFERENCES or share_met(best, n) >= least:
+    if min(len(best), n) < MANY_REFERENCES:
+        return
+    if share_met(best, n) >= least and not _is_met_by_chance(case, best):
         return
     reason = (
         "the model finds nothing, or its boxes belong to other images or places; no common mistake "
@@ -305,6 +311,23 @@ def unmet(case: Case) -> Iterator[Symptom]:
         hint,
         few([np.round(box, 3).tolist() for box in case.sample.boxes[:MOST_EXAMPLES]]),
     )
+
+
+def _is_met_by_chance(case: Case, best: F64) -> bool:
+    """Return whether predictions meet few references, and no more than on other images: large boxes
+    without any skill meet some.
+    """
+    sample, n_images = case.sample, case.cohort.n_images
+    if share_met(best, len(sample)) >= MOST_BY_CHANCE or n_images <= OTHER_IMAGES:
+        return False
+    met = []
+    for further in range(1, OTHER_IMAGES + 1):
+        image = np.where(sample.image < 0, -1, (sample.image + further) % n_images)
+        elsewhere = overlaps(case.cohort, replace(sample, image=image))
+        met.append(int((elsewhere >= HIT).sum()))
+    expected = float(np.mean(met))
+    n_met = int((best >= HIT).sum())
+    return n_met <= expected + CLEARLY * math.sqrt(expected)
 
 
 def image_order(case: Case) -> Iterator[Symptom]:

@@ -104,7 +104,8 @@ def read(
         ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``,
         ``"json-rows"``, ``"yolo"``,
         ``"label-studio"``, ``"label-volumes"``, ``"dicom-sr"``, ``"vindr"``, ``"rsna"``,
-        ``"openimages"``, ``"luna16"``, ``"nndetection"``, ``"siim"``; ``"voc-results"``,
+        ``"openimages"``, ``"luna16"``, ``"nndetection"``, ``"siim"``, ``"text-boxes"``;
+        ``"voc-results"``,
         ``"torchvision"``, ``"ultralytics"``, ``"detectron2"`` and ``"grand-challenge"``
         (predictions only); or ``"nih"``, ``"lard"``, ``"lidc"``, ``"polypgen"``,
         ``"deeplesion"``, ``"node21"``, ``"voc"``, ``"cvat"`` and ``"labelme"`` (references only),
@@ -281,11 +282,12 @@ def sniff_file(file: InputFile) -> Sniffed:
             return sniffed
     if kind == "folder":
         raise InputError(
-            f"a file, or a folder of one of the formats {', '.join(folder_formats)}",
+            "a file, or a folder of a known format",
             rule="not-a-file",
             file=file.file,
-            value="; ".join(["a folder without their files", *file.notes]),
-            hint="give one file, or the folder that holds the annotation files",
+            value="; ".join(["a folder without such files", *file.notes]),
+            hint="give one file, or the folder that holds the annotation files; folders are of the "
+            f"formats {', '.join(folder_formats)}",
         )
     names = ", ".join(sorted(registry.known("format")))
     hint = "name the format with format=... (--format)"
@@ -296,11 +298,11 @@ def sniff_file(file: InputFile) -> Sniffed:
     if bytes(file.data[:4]) == ZIP:
         hint = "several files are in the archive: unpack it, and give the folder"
     raise InputError(
-        f"one of the formats {names}",
+        "a known format",
         rule="format",
         file=file.file,
         value=file.data[:20],
-        hint=hint,
+        hint=f"{hint}; known: {names}",
     )
 
 

@@ -33,6 +33,8 @@ MOST_OF = 0.8  # share of the pairs that differ which have to be better with a t
 CLEAR = 0.1  # difference of Dice that counts as better or worse
 UNMET, MET = 0.05, 0.5  # Dice of voxels: as they are, and turned
 MANY, MET_BY_FEW = 4, 0.25  # pairs, of which none loses, and their mean Dice after the change
+# Median Dice of pairs that gain, median gain, and share of pairs that has to gain.
+STRONG, GAIN, STRONG_OF = 0.7, 0.4, 0.3
 EXCHANGED, BETTER = 0.4, 0.25  # Dice on the reference of another case, and more than on its own
 FEWEST = 3  # pairs that a shift, which is fitted, or an exchange of cases has to explain
 COARSE = 64  # voxels along an axis to which masks are thinned out before they are shifted
@@ -285,6 +287,8 @@ def _is_clear(before: Array, after: Array, fewest: int) -> bool:
     """Return whether most pairs overlap after a change that do not before, and so many at least."""
     wins, losses = after > before + CLEAR, before > after + CLEAR
     n_wins = int(wins.sum())
+    if n_wins >= fewest and not losses.any() and _are_strong(before, after, wins):
+        return True
     if n_wins < max(fewest, MOST_OF * (n_wins + losses.sum()), 0.5 * len(before)):
         return False
     if np.median(after[wins]) >= MET and np.median(before[wins]) < UNMET:
@@ -292,6 +296,17 @@ def _is_clear(before: Array, after: Array, fewest: int) -> bool:
     # A model that misses much, or findings that lie in the middle: what is wrong never loses.
     is_better = after.mean() >= max(MET_BY_FEW, 2 * before.mean())
     return bool(n_wins >= MANY and not losses.any() and is_better)
+
+
+def _are_strong(before: Array, after: Array, wins: Array) -> bool:
+    """Return whether the pairs that gain lie nearly where they should, and did not by far: few of
+    them are enough, of those that the change does anything to.
+    """
+    # A finding near the diagonal meets its reference with and without an exchange of axes.
+    is_open = ~((before >= MET) & (after >= MET) & ~wins)
+    gains = after[wins] - before[wins]
+    is_enough = wins.sum() >= STRONG_OF * is_open.sum()
+    return bool(is_enough and np.median(after[wins]) >= STRONG and np.median(gains) >= GAIN)
 
 
 def _moves(places: tuple[Array, ...], shape: tuple[int, ...], axes: tuple[int, ...]) -> list[float]:

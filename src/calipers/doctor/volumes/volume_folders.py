@@ -91,6 +91,7 @@ class FileFacts:
     values: tuple[int, ...] = ()  # distinct ones but 0, of whole numbers; the first of them
     broken: int = 0  # NaN or infinite
     plateaus: bool = False  # whether every component above 0 has one value, and most voxels are 0
+    is_smooth: bool = False  # whether it has many whole numbers, as steps of scores are
     # Of the voxels of labels; empty if they mark nothing, or a box, which may be equal by chance.
     digest: str = ""
 
@@ -113,8 +114,8 @@ class Survey:
 
     @property
     def is_scores(self) -> bool:
-        """Whether some file holds values that no label has."""
-        return any(not facts.whole for facts in self.files.values())
+        """Whether some file holds values that no label has, or whole numbers as pixels are."""
+        return any(not facts.whole or facts.is_smooth for facts in self.files.values())
 
     @property
     def is_candidates(self) -> bool:
@@ -476,14 +477,16 @@ def file_facts(volume: Volume, voxels: Array) -> FileFacts:
     start, length, value = runs.of_labels(voxels.astype(np.int32, copy=False))
     values = np.unique(value)
     # Labels leave something out: without a background of 0 values are scores.
-    labelled = low == 0 and (len(values) <= FEW_VALUES or not _is_smooth(start, length, value))
+    smooth = len(values) > FEW_VALUES and _is_smooth(start, length, value)
+    labelled = low == 0 and not smooth
     distinct = tuple(int(number) for number in values[:MOST_VALUES])
     labelled = labelled and not broken
     digest = ""
     if labelled and len(values) and not _is_box(voxels != 0):
         parts = np.concatenate([start, length, value]).astype(np.int64)
         digest = hashlib.sha256(str(volume.shape).encode() + parts.tobytes()).hexdigest()
-    return FileFacts(volume, low, high, whole, labelled, distinct, broken, plateaus, digest)
+    kinds = (whole, labelled, distinct, broken, plateaus, smooth)
+    return FileFacts(volume, low, high, *kinds, digest)
 
 
 def _is_box(mask: Array) -> bool:

@@ -175,7 +175,7 @@ def _whole_tasks(records: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[
     tasks: dict[str, tuple[str, dict[str, Any]]] = {}
     for k, record in enumerate(records):
         data: dict[str, str] = {}
-        regions: list[dict[str, Any]] = []
+        regions: list[Any] = []
         for name, value in record.items():
             if isinstance(value, str) and name not in ABOUT_RECORD:
                 data[name] = value

@@ -11,7 +11,7 @@ Readers of tables call them; a `FileTable` and the user's choices come in, names
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -46,15 +46,30 @@ BOX_LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("xywh", ("x", "y", "w", "h")),
     ("cxcywh", ("cx", "cy", "cz", "w", "h", "d")),
     ("cxcywh", ("cx", "cy", "w", "h")),
+    # MATLAB writes a variable with four columns so.
+    ("xywh", ("bbox_1", "bbox_2", "bbox_3", "bbox_4")),
 )
+PARTS = "bbox_"  # of a box whose names do not say which number is what
 # Corners that may stand with sides where the other corner is missing: xmin, ymin, width, height.
 LOW_CORNERS = (("x0", "y0"), ("xmin", "ymin"), ("x_min", "y_min"), ("x1", "y1"))
 # What a coordinate of another corner may be called: x0, x_2, xmax, y-end, x right.
-COORDINATE = re.compile(r"\s*[xy][\W_]*(\d|m|end|b|r|c|t|l|$)", re.IGNORECASE)
+COORDINATE = re.compile(
+    r"\s*([xy][\W_]*(\d|m|end|b|r|c|t|l|$)|(left|top|right|bottom|links|oben|rechts|unten)$)",
+    re.IGNORECASE,
+)
 # Other names of w, h and d. They are sides of the image beside corners, or beside w and h.
 SIDES = {"w": "width", "h": "height", "d": "depth"}
+SIDES_IN_GERMAN = {"width": ("breite",), "height": ("höhe", "hoehe"), "depth": ("tiefe",)}
+# Words for the corners.
+WORDS = {
+    "x0": ("left", "links"),
+    "y0": ("top", "oben"),
+    "x1": ("right", "rechts"),
+    "y1": ("bottom", "unten"),
+}
 ORIGINS = (("x", "y"), ("cx", "cy"))  # to which they belong
 BOX_NAMES = {name for _, names in BOX_LAYOUTS for name in names}
+BOX_WORDS = BOX_NAMES.union(*WORDS.values())
 
 
 @dataclass(frozen=True)
@@ -175,17 +190,32 @@ OBJECTS = declare(
             "image_path",
             "image_index",
             "image_filename",
+            "bild",
+            "bildname",
+            "dateiname",
         ),
         required=True,
         hint=NAMELESS_HINT.format("image"),
     ),
     ColumnSpec(
         "class",
-        ("class", "class_name", "label", "category", "category_name", "finding_label"),
+        (
+            "class",
+            "class_name",
+            "label",
+            "category",
+            "category_name",
+            "finding_label",
+            "klasse",
+            "klassenname",
+        ),
         hint=NAMELESS_HINT.format("class"),
     ),
     ColumnSpec(
-        "score", ("score", "confidence", "conf", "probability"), kind="number", role="predictions"
+        "score",
+        ("score", "confidence", "conf", "probability", "konfidenz", "wahrscheinlichkeit"),
+        kind="number",
+        role="predictions",
     ),
     ColumnSpec("model", ("model",), role="predictions"),
     ColumnSpec("ignore", ("ignore",), kind="flag", role="references", rule="ignore-flag"),
@@ -211,7 +241,9 @@ IMAGES = declare(
     *(OBJECTS[name] for name in (*SIZES, "spacing", *SPACINGS, *IMAGE_LEVEL)),
 )
 
-BOXES = declare(*(ColumnSpec(name, (name,), kind="number") for name in sorted(BOX_NAMES)))
+BOXES = declare(
+    *(ColumnSpec(name, (name, *WORDS.get(name, ())), kind="number") for name in sorted(BOX_NAMES))
+)
 
 
 @dataclass(frozen=True)
@@ -322,7 +354,11 @@ def _with_sides(columns: Mapping[str, str], table: FileTable) -> dict[str, str]:
     points: such a table stays without boxes.
     """
     lower = lower_names(table.names)
-    sides = {name: lower[side] for name, side in SIDES.items() if side in lower}
+    sides = {}
+    for name, side in SIDES.items():
+        word = _side_among(side, lower)
+        if word is not None:
+            sides[name] = lower[word]
     origin = next((names for names in ORIGINS if set(names) <= set(columns)), ())
     if not origin or not {"w", "h"} <= set(sides) or {"w", "h"} & set(columns):
         return dict(columns)
@@ -341,6 +377,21 @@ def _with_sides(columns: Mapping[str, str], table: FileTable) -> dict[str, str]:
         if image_side in lower:
             rest[name] = lower[image_side]
     return {**rest, **sides}
+
+
+def _side_among(side: str, names: Collection[str]) -> str | None:
+    """Return the name of a side among names in lower case, or its German one."""
+    return next((word for word in (side, *SIDES_IN_GERMAN[side]) if word in names), None)
+
+
+def hold_boxes(names: Collection[str]) -> bool:
+    """Return whether names of columns, in lower case, are those of a box."""
+    if len(BOX_WORDS.intersection(names)) >= 4:
+        return True
+    if not all(_side_among(side, names) for side in list(SIDES.values())[:2]):
+        return False
+    origins = (*ORIGINS, *zip(WORDS["x0"], WORDS["y0"]))
+    return any(set(origin) <= set(names) for origin in origins)
 
 
 def _without_sides(
@@ -409,7 +460,7 @@ def _checked_box_format(
         return implied
     layout = box_format.split("-")[0]
     # The names x, y, w, h do not tell a corner from a centre, so the option may.
-    if layout == implied or (box[0] == "x" and layout == "cxcywh"):
+    if layout == implied or (box[0] == "x" and layout == "cxcywh") or box[0].startswith(PARTS):
         return box_format
     raise InputError(
         f"the box format {implied}, as the columns {' '.join(box)} say",

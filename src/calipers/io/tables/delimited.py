@@ -27,12 +27,15 @@ from calipers.arrays import I64
 from calipers.errors import InputError
 from calipers.io.reader import Problem, Sniffed
 from calipers.io.source import HEAD, InputFile
-from calipers.io.tables.columns import BOX_NAMES, OBJECTS, ORIGINS, SIDES
+from calipers.io.tables.columns import OBJECTS, hold_boxes
 from calipers.io.tables.objects import BOX_LIST, TableReader
 from calipers.io.tables.table import BLOCK, FileTable, TextCells, unprotect
 
 DELIMITERS = (",", ";", "\t")
+BLANK = " "  # between the cells that R writes if nobody asks for another sign
 DIGITS = tuple(b"%d" % digit for digit in range(10))
+QUOTED_NAMES = re.compile(r'"[^"]*"(?: "[^"]*")+')
+ROWS_WITH_NAMES = 3  # that are looked at
 LONGEST_LINE = 1 << 20  # characters; as many bytes are read together
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")  # with its break, the last one without
 BREAK = re.compile(r"\r\n|\r|\n")
@@ -50,12 +53,13 @@ class DelimitedReader(TableReader):
         """Recognise a header line with names that we know, or the extension of a table."""
         header = file.head.split("\n", 1)[0]
         names = header_names(header)
-        has_sides = any({*origin, *list(SIDES.values())[:2]} <= names for origin in ORIGINS)
-        has_boxes = len(names & BOX_NAMES) >= 4 or has_sides or BOX_LIST in names
+        has_boxes = hold_boxes(names) or BOX_LIST in names
         known_names = {"id"}.union(*(column.aliases for column in OBJECTS.values()))
         has_suffix = Path(file.file).suffix.lower() in SUFFIXES
         is_table = has_boxes or names & known_names or has_suffix
-        if not is_table or not any(sign in header for sign in DELIMITERS):
+        is_cut = any(sign in header for sign in DELIMITERS)
+        # Blanks are in any text: only the columns of a box make it a table.
+        if not is_table or not (is_cut or has_boxes):
             return None
         if names & set(OBJECTS["score"].aliases):
             return Sniffed(self.name, "predictions", "it is delimited text with a score column")
@@ -70,13 +74,18 @@ class DelimitedReader(TableReader):
 
 
 def read_delimited(input_file: InputFile) -> FileTable:
-    """Read delimited text into a table; the delimiter is taken from the header line."""
+    """Read delimited text into a table; the delimiter is taken from the header line.
+
+    Names of rows that have no place in the header, as R writes them, are left out.
+    """
     delimiter = find_delimiter(input_file)
     _, header = next(rows_of(input_file, delimiter), (1, []))
     names = _header(header, input_file.file)
+    if _has_row_names(input_file, len(names), delimiter):
+        names = ["", *names]
     body = read_body(input_file, len(names), delimiter)
     columns: dict[str, Sequence[str]] = dict(zip(names, body.columns))
-    columns.pop("", None)  # the row labels of pandas
+    columns.pop("", None)  # the row labels of pandas, or the names of rows of R
     notes = list(input_file.notes)
     notes += body.notes(sum(unprotect(name.strip()) != name.strip() for name in header))
     if "" in names:
@@ -95,6 +104,24 @@ def read_delimited(input_file: InputFile) -> FileTable:
         source=input_file,
         decimal_comma=delimiter != ",",
     )
+
+
+def _has_row_names(input_file: InputFile, width: int, delimiter: str) -> bool:
+    """Return whether rows begin with their name, which has no place in the header, as R writes
+    them: 1, 2, 3, or other numbers if the header is quoted as R quotes it.
+    """
+    rows = rows_of(input_file, delimiter)
+    next(rows, None)
+    first_cells = []
+    for _, row in islice(rows, ROWS_WITH_NAMES):
+        # Spreadsheets end rows with delimiters.
+        if len(row) != width + 1 or not row[-1].strip():
+            return False
+        first_cells.append(row[0])
+    is_quoted = bytes(input_file.data[:1]) == b'"'
+    counts = [str(k) for k in range(1, len(first_cells) + 1)]
+    is_named = is_quoted and all(cell.isdigit() for cell in first_cells)
+    return bool(first_cells) and (first_cells == counts or is_named)
 
 
 def decode(input_file: InputFile) -> str:
@@ -154,7 +181,13 @@ def find_delimiter(input_file: InputFile) -> str:
     """Return the sign among comma, semicolon and tab that splits the header into most cells."""
     text = input_file.data[:HEAD].decode("utf-8", "replace")
     # Quoted names may hold any of the three signs.
-    header = re.sub(r'"[^"]*"', "", text.lstrip("\r\n").split("\n", 1)[0])
+    first_line = text.lstrip("\r\n").split("\n", 1)[0]
+    header = re.sub(r'"[^"]*"', "", first_line)
+    # One name may have blanks: several are those that R quotes, or the columns of a box.
+    if not any(sign in header for sign in DELIMITERS):
+        is_quoted = QUOTED_NAMES.fullmatch(first_line.strip())
+        if is_quoted or hold_boxes(header_names(first_line.strip())):
+            return BLANK
     return max(DELIMITERS, key=header.count)
 
 
@@ -348,4 +381,7 @@ def _unprotected(cells: Sequence[str]) -> tuple[list[str], int]:
 def header_names(text: str) -> frozenset[str]:
     """Return the names of the first line in lower case, whatever its delimiter."""
     header = text.split("\n", 1)[0]
-    return frozenset({name.strip().strip('"').lower() for name in re.split("[,;\t]", header)})
+    names = re.split("[,;\t]", header)
+    if len(names) == 1:
+        names = header.split(BLANK)
+    return frozenset({name.strip().strip('"').lower() for name in names})

@@ -19,7 +19,7 @@ from calipers.errors import InputError
 from calipers.io.lists.listing import DerivedTable
 from calipers.io.reader import Problem, Sniffed
 from calipers.io.source import InputFile
-from calipers.io.tables.columns import BOX_NAMES, OBJECTS, ORIGINS, SIDES
+from calipers.io.tables.columns import OBJECTS, hold_boxes
 from calipers.io.tables.objects import BOX_LIST, TableReader
 from calipers.io.tables.table import FileTable
 
@@ -38,10 +38,9 @@ class JsonRowsReader(TableReader):
         if row is None or not all(_is_cell(name, cell) for name, cell in row.items()):
             return None
         names = {name.lower() for name in row}
-        has_sides = any({*origin, *list(SIDES.values())[:2]} <= names for origin in ORIGINS)
         # Records of COCO have a list as well, and ids of images and categories.
         has_list = BOX_LIST in names and not {"image_id", "category_id"} & names
-        if len(names & BOX_NAMES) < 4 and not has_sides and not has_list:
+        if not hold_boxes(names) and not has_list:
             return None
         role = "predictions" if names & set(OBJECTS["score"].aliases) else "references"
         return Sniffed(self.name, role, "it is a list of JSON objects with a box in every row")

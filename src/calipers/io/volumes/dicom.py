@@ -17,6 +17,7 @@ import logging
 import math
 import os
 import re
+import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -564,7 +565,7 @@ def open_segments(request: Request) -> Volume:
     outside, or the fraction. Segmentations often leave out empty slices: the volume then begins
     with the first stored slice and ends with the last.
     """
-    with silent_logs("highdicom"):
+    with silent_logs("highdicom"), _told_queries(request.path):
         image = _segmentation(request.path)
         numbers = [int(n) for n in image.segment_numbers]
         if request.segment is not None and request.segment not in numbers:
@@ -634,6 +635,24 @@ def _segment_names(image: Any, numbers: Sequence[int], segment: int | None) -> d
     return names
 
 
+@contextmanager
+def _told_queries(path: Path) -> Iterator[None]:
+    """Raise an error that helps where highdicom, which keeps a database of the frames of a file,
+    cannot ask it: the header indexes them by other attributes than those of the standard.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise InputError(
+            "a DICOM segmentation whose frames can be looked up by segment and position",
+            rule="volume-broken",
+            file=str(path),
+            value=str(error),
+            hint="the file is whole, but its header indexes the frames in another way: export it "
+            "anew with another program, or as NIfTI",
+        ) from None
+
+
 def _segmentation(path: Path) -> Any:
     try:
         import highdicom
@@ -682,7 +701,7 @@ def _read_segments(path: Path, segment: int | None, dtype: np.dtype[Any], flippe
 
 
 def _voxels(path: Path, segment: int | None, dtype: np.dtype[Any]) -> Array:
-    with silent_logs("highdicom"):
+    with silent_logs("highdicom"), _told_queries(path):
         image = _segmentation(path)
         if segment is not None:
             volume = image.get_volume(segment_numbers=[segment], dtype=dtype)

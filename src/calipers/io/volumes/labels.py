@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 CLASS = "lesion"  # of objects whose values are no classes
 # A data set of nnU-Net: what describes it, and where its labels are.
 MOST_CLASSES = 256  # more values in a data set are instances
+MANY_VALUES, SHORT_RUN = 64, 1.5  # values, and voxels of a run, from which labels are none
 ALLOWING = "--missing-volumes empty (missing_volumes='empty') counts them as images without objects"
 TEXTS = (*ANNOTATION_SUFFIXES, ".parquet", ".tsv")  # never volumes
 
@@ -234,6 +235,7 @@ class LabelRows:
             if self.options.labels == "nonzero":
                 voxels = np.asarray(voxels != 0, np.uint8)
             masks, values = Masks.from_classes(voxels)
+            _refuse_scores(masks, values, volume)
         self.images.append(image)
         self.names.append(name)
         self.volumes.append(volume)
@@ -287,6 +289,20 @@ def _whole_voxels(volume: Volume) -> Array:
                 hint="maps of scores are evaluated by calipers maps REFS PREDS",
             )
     return voxels
+
+
+def _refuse_scores(masks: Masks, values: I64, volume: Volume) -> None:
+    """Raise if values change from voxel to voxel, as whole scores and pixels do."""
+    n_values = len(np.unique(values))
+    if n_values > MANY_VALUES and masks.length.mean() < SHORT_RUN:
+        raise InputError(
+            "label values, which are equal over an object",
+            rule="mask-values",
+            file=volume.file,
+            value=f"{n_values} values that change from voxel to voxel",
+            hint="these are scores, or an image: are references and predictions swapped? Maps of "
+            "scores are evaluated by calipers maps REFS PREDS",
+        )
 
 
 def _counted(notes: Sequence[str]) -> list[str]:

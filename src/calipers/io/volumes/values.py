@@ -19,6 +19,7 @@ from calipers.errors import InputError, UsageError, did_you_mean
 
 MEANINGS = ("binary", "nonzero", "instances")
 Meaning = str | Sequence[int]
+MOST_LABELS = 64  # values beyond which scores are likelier
 NORMALISATIONS = (
     "none",
     "minmax",
@@ -104,7 +105,9 @@ def as_labels(array: Array, meaning: Meaning = "binary", *, file: str = "<arrays
             "declare their meaning: foreground values such as 1,3 (--mask-values), or nonzero, or "
             "instances (--labels)"
         )
-        if highest == 255:
+        if len(np.unique(values)) > MOST_LABELS:
+            hint = f"are these scores, and references and predictions swapped? If not, {hint}"
+        elif highest == 255:
             hint += "; if the edges were smoothed, save the mask without smoothing"
         raise InputError(
             "0 and one other value",
