@@ -400,20 +400,19 @@ def estimated_rows(
     threads resample them.
     """
     units = units_for(cohort, protocol) if units is None else units
-    metrics = protocol.compile()
     certainty = certainty_of(protocol, ci=ci)
     if images is not None:
         units = units.take(images)
     rows: list[Row] = []
-    for models in _rounds(cohort, metrics, certainty):
+    for models, some in _rounds(cohort, protocol, certainty):
         owners, cases = [], []
         for model in models:
             tables = {}
             for (name, key), table in evidence.items():
                 if name == model:
                     tables[key] = table if images is None else table.take(images)
-            cases += [(metric, tables[metric.recipe.key]) for metric in metrics]
-            owners += [model] * len(metrics)
+            cases += [(metric, tables[metric.recipe.key]) for metric in some]
+            owners += [model] * len(some)
         results = estimates(cases, units, certainty, progress, workers)
         for model, (metric, _), result in zip(owners, cases, results):
             shown_rows = result if per_class else result[:1]
@@ -424,14 +423,20 @@ def estimated_rows(
 
 
 def _rounds(
-    cohort: Cohort, metrics: Sequence[Metric[Any]], certainty: Certainty
-) -> Iterator[list[str]]:
-    """Yield models whose replicates fit into memory together."""
-    names = sum(len(metric.facts.names) for metric in metrics)
-    size = 8 * max(1, certainty.replicates) * (1 + len(cohort.classes)) * max(1, names)
-    step, models = max(1, MOST_KEPT // size), list(cohort.models)
+    cohort: Cohort, protocol: Protocol, certainty: Certainty
+) -> Iterator[tuple[list[str], list[Metric[Any]]]]:
+    """Yield models and metrics whose replicates fit into memory together."""
+    metrics = protocol.compile()
+    names = max(1, sum(len(metric.facts.names) for metric in metrics))
+    size = 8 * max(1, certainty.replicates) * (1 + len(cohort.classes))  # of one number
+    step, models = max(1, MOST_KEPT // (size * names)), list(cohort.models)
+    if size * names <= MOST_KEPT:
+        rounds = [metrics]
+    else:  # thousands of classes: the metrics of one model go in several rounds, too
+        rounds = protocol.compile_rounds(max(1, MOST_KEPT // size))
     for start in range(0, len(models), step):
-        yield models[start : start + step]
+        for some in rounds:
+            yield models[start : start + step], some
 
 
 def _rows(

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, lru_cache
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -193,14 +194,35 @@ class Protocol:
         """
         return self._compiled
 
+    def compile_rounds(self, most: int) -> list[list[Metric[Any]]]:
+        """Return the same metrics in rounds of about ``most`` numbers, for thousands of classes."""
+        rounds: list[list[Metric[Any]]] = []
+        numbers = most
+        for kind, plans in self._plans_together:
+            # Never one plan of several: NumPy adds up the classes of a single number pairwise.
+            step = max(2, most)
+            edges = [*range(0, max(1, len(plans) - 1), step), len(plans)]
+            for first, end in pairwise(edges):
+                metric = registry.resolve("metric", kind)(plans[first:end])
+                if not rounds or numbers + len(metric.facts.names) > most:
+                    rounds.append([])
+                    numbers = 0
+                rounds[-1].append(metric)
+                numbers += len(metric.facts.names)
+        return rounds
+
     @cached_property
     def _compiled(self) -> list[Metric[Any]]:
+        return [registry.resolve("metric", kind)(plans) for kind, plans in self._plans_together]
+
+    @cached_property
+    def _plans_together(self) -> list[tuple[str, list[MetricPlan]]]:
         together: dict[tuple[Any, ...], list[MetricPlan]] = {}
         for plan in self.resolved():
             kind = registry.resolve("metric", plan.kind)
             # Plans of one kind and recipe share a metric, and with it the pass over the evidence.
             together.setdefault((plan.kind, kind([plan]).recipe.key), []).append(plan)
-        return [registry.resolve("metric", key[0])(plans) for key, plans in together.items()]
+        return [(key[0], plans) for key, plans in together.items()]
 
     @cached_property
     def lower_is_better(self) -> frozenset[str]:
