@@ -24,7 +24,9 @@ def cohort_of(n_classes: int) -> Cohort:
         corner = random.integers(0, 60, (len(label), 2)).astype(np.float64)
         box, score = np.hstack([corner, corner + 20.0]), random.random(len(label)).round(2)
         references.append({"boxes": box, "labels": label})
-        predictions.append({"boxes": box + np.array([2.0, 0.0, 2.0, 0.0]), "labels": label, "scores": score})
+        predictions.append(
+            {"boxes": box + np.array([2.0, 0.0, 2.0, 0.0]), "labels": label, "scores": score}
+        )
     names = [f"c{k}" for k in range(n_classes)]
     return Cohort.from_arrays(references, predictions, classes=names)
 

@@ -288,6 +288,7 @@ class _JointEvidence:
 
 Key = tuple[str, tuple[Any, ...]]  # model, key of the recipe
 EVERY_SIZE = 1e10  # where COCO's "all" sizes end
+MOST_RESAMPLED = 250_000_000  # values in all replicates of a model: 2 GB, minutes of one core
 MOST_KEPT = 256_000_000  # bytes of replicates at a time; more models go in several rounds
 
 
@@ -429,6 +430,14 @@ def _rounds(
     metrics = protocol.compile()
     names = max(1, sum(len(metric.facts.names) for metric in metrics))
     size = 8 * max(1, certainty.replicates) * (1 + len(cohort.classes))  # of one number
+    if size * names > 8 * MOST_RESAMPLED:
+        raise InputError(
+            f"at most {MOST_RESAMPLED:,} values in all replicates: metrics x classes x replicates",
+            rule="too-large",
+            field="metric",
+            value=f"{names:,} x {1 + len(cohort.classes):,} x {certainty.replicates:,}",
+            hint="leave metrics out, take fewer replicates, or use --no-ci (ci=False)",
+        )
     step, models = max(1, MOST_KEPT // (size * names)), list(cohort.models)
     if size * names <= MOST_KEPT:
         rounds = [metrics]
