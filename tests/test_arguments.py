@@ -406,3 +406,60 @@ def test_a_column_of_ids_as_a_category_is_refused_before_the_design_is_made():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 50e6
+
+
+class Speechless:
+    """An object that cannot describe itself."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Wordless:
+    """An object that describes itself by a number."""
+
+    def __repr__(self) -> str:
+        return 5  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("kind", [Speechless, Wordless])
+@pytest.mark.parametrize("key", ["boxes", "labels", "ignore", "patient", "width", "masks", "area"])
+def test_objects_that_cannot_be_written_into_a_message_are_refused(key: str, kind: type) -> None:
+    image = {"boxes": [[0, 0, 9, 9]], "labels": [0], key: [kind()]}
+    with pytest.raises(CalipersError):
+        cal.Cohort.from_arrays([image], classes=("a",))
+    with pytest.raises(CalipersError):
+        cal.demo_cohort(kind())
+    with pytest.raises(CalipersError):
+        cal.stability(kind(), [kind()])
+
+
+@pytest.mark.parametrize(
+    "masked",
+    [
+        np.ma.masked,
+        [np.ma.masked],
+        np.ma.array(0.5, mask=True),
+        np.ma.array([0.1, 0.2], mask=[True, False]),
+    ],
+)
+def test_masked_entries_are_no_values_of_any_argument(masked: object) -> None:
+    scores = np.linspace(0, 1, 20)
+    for call, name in (
+        (lambda: cal.evaluate_monitor(scores, scores, tau=masked), "tau"),
+        (lambda: cal.evaluate_monitor(scores, scores, level=masked), "level"),
+        (lambda: cal.boxes_from_heatmaps(np.zeros((1, 1, 8, 8)), size=masked), "size"),
+        (lambda: cal.nms(np.zeros((2, 4)), masked), "scores"),
+    ):
+        with pytest.raises(UsageError, match=f"{name} has masked entries"):
+            call()
+
+
+def test_a_mask_is_looked_for_in_every_call() -> None:
+    def scores(mask: bool) -> object:
+        count = np.ma.array([1.0, 2.0], mask=[mask, False])
+        return cal.agreement_scores(count, count, count, count)
+
+    scores(False)
+    with pytest.raises(UsageError, match="n00 has masked entries"):
+        scores(True)

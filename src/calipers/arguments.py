@@ -52,9 +52,12 @@ WORDS: dict[Any, str] = {
     tuple: "a tuple",
     dict: "a mapping",
 }
+# Methods by which an object describes itself in a message.
+WRITERS = ("__repr__", "__str__", "__format__")
 # Values that are no object of a class of Calipers.
 PLAIN = (bool, int, float, complex, bytes, list, tuple, set, type)
 FUNCTION: Any = Callable
+HOLDERS = (list, tuple)  # that may hold masked entries
 MOST_ENTRIES = 1000  # of a sequence that are looked at
 MOST_TYPES = 100  # combinations of types that a function remembers
 # Types that need no second look, by what an annotation says.
@@ -81,8 +84,10 @@ def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
             return function(*values, **named)
         except CalipersError:
             raise
-        except BLAMED as error:
-            problem = wrong_argument(function, args, options)
+        except Exception as error:
+            problem = _unwritable(error)
+            if problem is None and isinstance(error, BLAMED):
+                problem = wrong_argument(function, args, options)
             if problem is None and _is_too_large(error):
                 problem = "a number is too large"
             if problem is None and isinstance(error, TypeError):
@@ -120,8 +125,10 @@ def names_fields(kind: type[T]) -> type[T]:
             constructor(self, *values, **named)
         except CalipersError:
             raise
-        except BLAMED as error:
-            problem = wrong_argument(constructor, (self, *args), options)
+        except Exception as error:
+            problem = _unwritable(error)
+            if problem is None and isinstance(error, BLAMED):
+                problem = wrong_argument(constructor, (self, *args), options)
             if problem is None and _is_too_large(error):
                 problem = "a number is too large"
             if problem is None:
@@ -130,6 +137,25 @@ def names_fields(kind: type[T]) -> type[T]:
 
     type.__setattr__(kind, "__init__", construct)
     return kind
+
+
+def _unwritable(error: Exception) -> str | None:
+    """Return what to say if a message failed because an object does not describe itself."""
+    if isinstance(error, TypeError) and "returned non-string" in str(error):
+        return "an argument holds an object that cannot be written as text"
+    step, culprit = error.__traceback__, None
+    while step is not None:
+        frame = step.tb_frame
+        if frame.f_code.co_name in WRITERS and not _is_of_ours(frame.f_globals):
+            culprit = type(frame.f_locals.get("self")).__name__
+        step = step.tb_next
+    if culprit is None:
+        return None
+    return f"an argument holds a {culprit}, which cannot be written as text"
+
+
+def _is_of_ours(names: Mapping[str, Any]) -> bool:
+    return str(names.get("__name__", "")).split(".")[0] == "calipers"
 
 
 def _is_too_large(error: Exception) -> bool:
@@ -158,6 +184,7 @@ class _Border:
         # Types of arguments that fitted before; empty where more than types decides.
         self.fitted: set[tuple[Any, ...]] = set()
         self.is_by_type = True
+        self.may_mask = not kind
 
     def checked(
         self, args: tuple[Any, ...], options: dict[str, Any]
@@ -170,6 +197,7 @@ class _Border:
             return args, options
         if self.parameters is None:
             self.parameters = self._read()
+        self._check_masked(args, options)
         n, values, named = len(args), list(args), dict(options)
         for position, name, at_once, hint in self.parameters:
             if position < n:
@@ -182,9 +210,27 @@ class _Border:
                 problem = f"{name} is {in_words(hint)}, not {shown(value)}"
                 raise UsageError(f"{self.kind or self.function.__name__}: {problem}")
         types_now = (*map(type, values), *named, *map(type, named.values()))
-        if self.is_by_type and types_now == types_of_all and len(self.fitted) < MOST_TYPES:
+        # What lies in a list, and whether entries are masked, types do not say.
+        kinds = {type(value) for value in (*values, *named.values())}
+        is_open = self.may_mask and any(kind in HOLDERS or _masks(kind) for kind in kinds)
+        is_by_type = self.is_by_type and not is_open
+        if is_by_type and types_now == types_of_all and len(self.fitted) < MOST_TYPES:
             self.fitted.add(types_of_all)
         return tuple(values), named
+
+    def _check_masked(self, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+        """Raise for masked entries: NumPy would read what lies below the mask as if it were data.
+
+        Constructors keep what they get, and check it themselves.
+        """
+        if not self.may_mask:
+            return
+        names = list(inspect.signature(self.function).parameters)
+        for k, value in (*enumerate(args), *options.items()):
+            if _has_masked(value):
+                name = names[min(k, len(names) - 1)] if isinstance(k, int) else k
+                problem = f"{name} has masked entries, which are no values"
+                raise UsageError(f"{self.function.__name__}: {problem}; fill them in or leave out")
 
     def _read(self) -> list[tuple[int, str, frozenset[type], Any]]:
         names = _Names(inspect.unwrap(self.function).__globals__)
@@ -203,6 +249,25 @@ class _Border:
             place = sys.maxsize if is_named else position
             parameters.append((place, parameter.name, _at_once(hint), hint))
         return parameters
+
+
+def _masks(kind: type) -> bool:
+    """Return whether a type is that of masked arrays, or of the masked entry itself."""
+    return kind.__name__ in ("MaskedArray", "MaskedConstant", "mvoid")
+
+
+def _has_masked(value: Any) -> bool:
+    """Return whether a value is masked in some place, or a list has such an entry.
+
+    Tables and mappings are left to the functions, which name the row.
+    """
+    if _masks(type(value)):
+        import numpy as np
+
+        return bool(np.ma.is_masked(value))
+    if type(value) not in HOLDERS:
+        return False
+    return any(_masks(type(entry)) and _has_masked(entry) for entry in value[:MOST_ENTRIES])
 
 
 def own_scalar(value: Any) -> Any:

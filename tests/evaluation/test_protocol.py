@@ -505,3 +505,20 @@ def test_the_sizes_of_endocv_are_those_of_the_full_picture(preset: str) -> None:
     assert evaluation["APm@0.5:0.95"].value == pytest.approx(1.0)
     assert np.isnan(evaluation["APs@0.5:0.95"].value)
     assert evaluation["AP@0.5"].value == pytest.approx(1.0)
+
+
+def test_more_metrics_or_thresholds_than_anyone_reads_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entry = '[[metric]]\nname = "AP@0.{k:04}"\nkind = "average-precision"\nthresholds = 0.{k:04}\n'
+    with pytest.raises(InputError, match=r"at most 1,000 metrics, got 1001 \[too-large\]"):
+        protocol("".join(entry.format(k=k) for k in range(1, 1002)))
+    wide = "thresholds = {from = 0.0, to = 1.0, step = 0.0001}"
+    with pytest.raises(InputError, match="at most 20,000 thresholds of all metrics"):
+        protocol("".join(f"{AP.replace('AP', f'A{k}')}{wide}\n" for k in "bcd"))
+    images = [{"boxes": [[0, 0, 9, 9]], "labels": [0]}]
+    predictions = [{**images[0], "scores": [0.5]}]
+    cohort = cal.Cohort.from_arrays(images, predictions, classes=("a", "b"))
+    monkeypatch.setattr("calipers.evaluation.collect.MOST_RESAMPLED", 1000)
+    with pytest.raises(InputError, match="metrics x classes x replicates"):
+        cal.evaluate(cohort, "coco")

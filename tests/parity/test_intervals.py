@@ -13,7 +13,8 @@ from scipy import stats
 import calipers as cal
 from calipers.statistics import few_errors
 from calipers.statistics import weights as w
-from calipers.statistics.intervals import Support, intervals
+from calipers.statistics.intervals import intervals
+from calipers.statistics.support import Support
 from calipers.statistics.weights import Units
 from coco_peer import NAMES
 from parity.test_pycocotools import pycocotools_of

@@ -7,7 +7,8 @@ import pytest
 
 from calipers.kernels.resampling import generator
 from calipers.statistics import comparison as paired
-from calipers.statistics.intervals import Support, intervals
+from calipers.statistics.intervals import intervals
+from calipers.statistics.support import Support
 from calipers.statistics.weights import Units, bootstrap, jackknife
 from shares import Ratio, Shares, sides
 

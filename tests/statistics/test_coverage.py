@@ -17,7 +17,8 @@ import pytest
 
 from calipers.statistics.comparison import standard_error
 from calipers.statistics.estimates import Certainty, _columns, estimates, replicates
-from calipers.statistics.intervals import Support, intervals
+from calipers.statistics.intervals import intervals
+from calipers.statistics.support import Support
 from calipers.statistics.weights import Units
 from calipers.validation import (
     choices_areas,

@@ -19,7 +19,7 @@ from calipers.results.estimate import FLAGS, REASONS
 from calipers.statistics import few_errors
 from calipers.statistics import intervals as making
 from calipers.statistics.estimates import Certainty, ClassSample, estimates
-from calipers.statistics.intervals import Support
+from calipers.statistics.support import Support
 from calipers.statistics.weights import Units, bootstrap, units_of
 from cases import MODEL, cohort_of, evidence_of, metric_of
 from preset_lists import BOX_PRESETS

@@ -13,8 +13,9 @@ from scipy import optimize, stats
 from calipers.errors import UsageError
 from calipers.statistics import few_errors, spread
 from calipers.statistics import intervals as making
-from calipers.statistics.intervals import Interval, Support, interval, intervals
+from calipers.statistics.intervals import Interval, interval, intervals
 from calipers.statistics.student import t_quantile
+from calipers.statistics.support import Support
 from calipers.validation.choices_few_errors import CHOSEN, ErrorKind, share_bounds
 from reference import resampling
 

@@ -36,3 +36,15 @@ def test_without_replicates_nothing_is_defined() -> None:
     nothing = np.zeros((0, 2))
     assert np.isnan(spread.means(nothing)).all()
     assert np.isnan(spread.quantiles(nothing, 0.95)).all()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("m", [129, 191, 256])
+def test_moments_of_many_columns_have_the_bits_of_few(m: int, order: str) -> None:
+    random = np.random.default_rng(4)
+    rows = np.asarray(random.random((120, m)), order=order)
+    rows[random.random(rows.shape) < 0.05] = np.nan
+    together = np.stack(spread.moments(rows, np.isnan(rows)))
+    pairs = [np.asarray(rows[:, k : k + 2], order=order) for k in range(0, m - 1, 2)]
+    apart = [np.stack(spread.moments(pair, np.isnan(pair))) for pair in pairs]
+    assert together[:, : 2 * len(pairs)].tobytes() == np.concatenate(apart, axis=1).tobytes()

@@ -33,7 +33,7 @@ from calipers.agreement.estimates import Resampling
 from calipers.agreement.raters import Panel, rater_agreement
 from calipers.agreement.read import RatingChoices, Ratings, Scale, read_ratings
 from calipers.arguments import names_arguments
-from calipers.errors import UsageError, did_you_mean
+from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.kernels.resampling import check_seed
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row
@@ -52,6 +52,9 @@ FAULTLESS = "too few errors for an interval; {span} of such {units} are without 
 HEADLINE = 0.5  # the threshold of a criterion that is put into words, if it was looked at
 
 MOST_RATERS = 20  # shown one by one
+# Every replicate has margins of every rater, and the panel a place for every item and rater.
+MOST_OF_PANEL = 4096
+MOST_RATINGS = 1 << 25
 # Limits of the remarks: our judgement.
 UNBALANCED = 0.8
 FEWEST_FOR_P = 6
@@ -252,10 +255,10 @@ def agreement(
     # One resampling for everything, so that all scores see the same replicates.
     units = Units.of(table.unit, table.units, len(table))
     how = Resampling(units, replicates, seed, level, progress)
+    panel = panel_of(table) if table.repeated else None
     decisions = decisions_of(table, thresholds)
     rows, comparisons, flags = _criteria(table, decisions, how)
-    if table.repeated:
-        panel = panel_of(table)
+    if panel is not None:
         among, new_flags = rater_agreement(panel, _item_resampling(table, how), table.name)
         rows, flags = [*rows, *among], flags | new_flags
     settings = {"level": level, "replicates": replicates, "seed": seed, "unit": how.units.name}
@@ -281,7 +284,18 @@ def panel_of(ratings: Ratings) -> Panel:
     """
     # Coefficients that do not need to know who rated work with places alone.
     rater = ratings.rater.code if ratings.rater is not None else _place_in_item(ratings.item.code)
-    codes = np.full((len(ratings.item), int(rater.max()) + 1), -1, np.int64)
+    n_items, n_raters = len(ratings.item), int(rater.max()) + 1
+    if n_raters > MOST_OF_PANEL or n_items * n_raters > MOST_RATINGS:
+        raise InputError(
+            f"at most {MOST_OF_PANEL:,} raters, and {MOST_RATINGS:,} items times raters",
+            rule="too-large",
+            file=ratings.intake.file,
+            field="rater" if ratings.rater is not None else "item",
+            value=f"{n_items:,} items with up to {n_raters:,} raters",
+            hint="name the columns of the raters and of the items with --rater COLUMN and "
+            "--item COLUMN; a column that differs in every row is neither",
+        )
+    codes = np.full((n_items, n_raters), -1, np.int64)
     codes[ratings.item.code, rater] = ratings.code
     return Panel(codes, ratings.values, ratings.scale, named=ratings.rater is not None)
 

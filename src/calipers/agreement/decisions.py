@@ -37,7 +37,8 @@ from calipers.kernels.agreement import SCORES, ContingencyCounts, tally
 from calipers.kernels.roc import Cuts, Operating
 from calipers.results.estimate import Estimate, Row, number
 from calipers.statistics.comparison import adjusted, bootstrap_p, permutation_p
-from calipers.statistics.intervals import NAN, Support, intervals
+from calipers.statistics.intervals import NAN, intervals
+from calipers.statistics.support import Support
 from calipers.statistics.weights import Units, exact_swaps, swaps
 
 Thresholds = float | Sequence[float] | Mapping[str, float | Sequence[float]] | None

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from calipers.arrays import F64, I64
 from calipers.results.estimate import Estimate
 from calipers.statistics.estimates import Column, Progress, column_estimates
-from calipers.statistics.intervals import NAN, Interval, Support, none
+from calipers.statistics.intervals import NAN, Interval, none
+from calipers.statistics.support import Support
 from calipers.statistics.weights import Units, bootstrap
 
 RatingCounts = tuple[int, int, int]  # images, useful ratings and ratings behind an estimate

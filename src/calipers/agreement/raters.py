@@ -38,7 +38,7 @@ from calipers.arrays import F64, I64, host_array
 from calipers.errors import UsageError, did_you_mean, shown
 from calipers.kernels.agreement import SCORES
 from calipers.results.estimate import Row
-from calipers.statistics.intervals import Support
+from calipers.statistics.support import Support
 
 
 @dataclass(frozen=True)

@@ -444,7 +444,8 @@ def _check_classes(classes: Any) -> None:
             rule="too-large",
             field="classes",
             value=len(classes),
-            hint="every class has its own rows: leave out those that no object has, or merge some",
+            hint="every class has its own rows, so the limit is fixed: leave out those that no "
+            "object has, merge some, or evaluate the files in parts of fewer classes",
         )
     if len(set(classes)) < len(classes):
         # Found only when needed: this is asked for every block of images.

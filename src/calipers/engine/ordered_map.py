@@ -15,8 +15,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from secrets import token_hex
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from calipers.engine.signals import never, patient_interrupts, signals_later
 from calipers.errors import CalipersError, UsageError, shown
@@ -183,7 +184,8 @@ class _Queue(Generic[Item, Result]):
         aside: Callable[[WorkerDied], Result] | None,
     ) -> None:
         self.work, self.store, self.aside = work, store, aside
-        self.entries: deque[tuple[int, Callable[[], Result], Future[Result] | None]] = deque()
+        self.run = token_hex(8)  # tells these results from those of another run
+        self.entries: deque[tuple[int, Callable[[], Result], Future[Any] | None]] = deque()
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -196,8 +198,9 @@ class _Queue(Generic[Item, Result]):
         elif executor is None:
             result = _later(self.work, item)
         else:
-            future = _begun(executor, self.work, item)
-            result = partial(_outcome, future)
+            ticket = self.run, k
+            future = _begun(executor, partial(_delivery, self.work, ticket), item)
+            result = partial(_delivered, future, ticket)
         self.entries.append((k, result, future))
 
     def next(self) -> Result:
@@ -222,10 +225,55 @@ class _Queue(Generic[Item, Result]):
                     future.cancel()
 
 
+@dataclass(frozen=True, slots=True)
+class Delivery(Generic[Result]):
+    """A result with its ticket: of which run and which item it is."""
+
+    ticket: tuple[str, int]
+    result: Result
+
+
+def _delivery(
+    work: Callable[[Item], Result], ticket: tuple[str, int], item: Item
+) -> Delivery[Result]:
+    """Do the work on an item, wherever the executor runs it."""
+    return Delivery(ticket, work(item))
+
+
+def _delivered(future: Future[Delivery[Result]], ticket: tuple[str, int]) -> Result:
+    """Wait for a result, and raise unless it is that of this item in this run.
+
+    An executor is code of others: one that mixes up its results would change numbers silently.
+    """
+    delivery: Any = _outcome(future)
+    # Known by its name: a worker may have loaded the class by itself.
+    if type(delivery).__name__ != "Delivery" or not hasattr(delivery, "ticket"):
+        raise UsageError(
+            f"executor returned {shown(delivery)} instead of the result of item {ticket[1] + 1}: "
+            "its method submit has to call the function with its arguments and return a Future "
+            "of what the function returns"
+        )
+    if delivery.ticket != ticket:
+        run, k = delivery.ticket
+        owner = "this run" if run == ticket[0] else "another run"
+        raise UsageError(
+            f"executor returned the result of item {k + 1} of {owner} instead of that of item "
+            f"{ticket[1] + 1}: every call of its method submit has a result of its own"
+        )
+    return cast("Result", delivery.result)
+
+
 def _begun(executor: Executor, work: Callable[[Item], Result], item: Item) -> Future[Result]:
     """Give an item to an executor."""
     with signals_later():
-        return executor.submit(work, item)
+        try:
+            future = executor.submit(work, item)
+        except (TypeError, AttributeError, RuntimeError) as error:
+            kind = type(error).__name__
+            raise UsageError(f"executor does not take the work: {kind}: {error}") from error
+    if not callable(getattr(future, "add_done_callback", None)):
+        raise UsageError(f"executor.submit returns a Future, not {shown(future)}")
+    return future
 
 
 def _outcome(future: Future[Result]) -> Result:
@@ -240,7 +288,14 @@ def _outcome(future: Future[Result]) -> Result:
         future.add_done_callback(lambda _: arrival.release())
     arrival.acquire()
     with signals_later():
-        return future.result()
+        try:
+            return future.result()
+        except Exception as error:
+            from concurrent.futures import CancelledError  # late: most runs need no executor
+
+            if isinstance(error, CancelledError):
+                raise UsageError("executor cancelled work that is still needed") from error
+            raise
 
 
 def _later(work: Callable[[Item], Result], item: Item) -> Callable[[], Result]:

@@ -288,6 +288,7 @@ class _JointEvidence:
 
 Key = tuple[str, tuple[Any, ...]]  # model, key of the recipe
 EVERY_SIZE = 1e10  # where COCO's "all" sizes end
+MOST_RESAMPLED = 250_000_000  # values in all replicates of a model: 2 GB, minutes of one core
 MOST_KEPT = 256_000_000  # bytes of replicates at a time; more models go in several rounds
 
 
@@ -400,20 +401,19 @@ def estimated_rows(
     threads resample them.
     """
     units = units_for(cohort, protocol) if units is None else units
-    metrics = protocol.compile()
     certainty = certainty_of(protocol, ci=ci)
     if images is not None:
         units = units.take(images)
     rows: list[Row] = []
-    for models in _rounds(cohort, metrics, certainty):
+    for models, some in _rounds(cohort, protocol, certainty):
         owners, cases = [], []
         for model in models:
             tables = {}
             for (name, key), table in evidence.items():
                 if name == model:
                     tables[key] = table if images is None else table.take(images)
-            cases += [(metric, tables[metric.recipe.key]) for metric in metrics]
-            owners += [model] * len(metrics)
+            cases += [(metric, tables[metric.recipe.key]) for metric in some]
+            owners += [model] * len(some)
         results = estimates(cases, units, certainty, progress, workers)
         for model, (metric, _), result in zip(owners, cases, results):
             shown_rows = result if per_class else result[:1]
@@ -424,14 +424,28 @@ def estimated_rows(
 
 
 def _rounds(
-    cohort: Cohort, metrics: Sequence[Metric[Any]], certainty: Certainty
-) -> Iterator[list[str]]:
-    """Yield models whose replicates fit into memory together."""
-    names = sum(len(metric.facts.names) for metric in metrics)
-    size = 8 * max(1, certainty.replicates) * (1 + len(cohort.classes)) * max(1, names)
-    step, models = max(1, MOST_KEPT // size), list(cohort.models)
+    cohort: Cohort, protocol: Protocol, certainty: Certainty
+) -> Iterator[tuple[list[str], list[Metric[Any]]]]:
+    """Yield models and metrics whose replicates fit into memory together."""
+    metrics = protocol.compile()
+    names = max(1, sum(len(metric.facts.names) for metric in metrics))
+    size = 8 * max(1, certainty.replicates) * (1 + len(cohort.classes))  # of one number
+    if size * names > 8 * MOST_RESAMPLED:
+        raise InputError(
+            f"at most {MOST_RESAMPLED:,} values in all replicates: metrics x classes x replicates",
+            rule="too-large",
+            field="metric",
+            value=f"{names:,} x {1 + len(cohort.classes):,} x {certainty.replicates:,}",
+            hint="leave metrics out, take fewer replicates, or use --no-ci (ci=False)",
+        )
+    step, models = max(1, MOST_KEPT // (size * names)), list(cohort.models)
+    if size * names <= MOST_KEPT:
+        rounds = [metrics]
+    else:  # thousands of classes: the metrics of one model go in several rounds, too
+        rounds = protocol.compile_rounds(max(1, MOST_KEPT // size))
     for start in range(0, len(models), step):
-        yield models[start : start + step]
+        for some in rounds:
+            yield models[start : start + step], some
 
 
 def _rows(

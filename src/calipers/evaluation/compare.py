@@ -30,7 +30,8 @@ from calipers.show.comparison_tables import Manner, describe
 from calipers.show.words import digits, interval_text, number_text, plural, signed_text
 from calipers.statistics import comparison as paired
 from calipers.statistics.comparison import CORRECTIONS, adjusted
-from calipers.statistics.intervals import FEW_UNITS, FEWEST_UNITS, Interval, check_replicates
+from calipers.statistics.intervals import FEW_UNITS, Interval, check_replicates
+from calipers.statistics.support import FEWEST_UNITS
 from calipers.statistics.weights import Units
 
 NAN = float("nan")

@@ -37,7 +37,7 @@ from calipers.metrics.maps import (
 from calipers.show.figures import Axis, Curves, Dots, Forest, ForestRow, Mark, Scatter
 from calipers.show.words import digits, plural, short_name, two_decimals, why
 from calipers.statistics.comparison import max_t
-from calipers.statistics.intervals import FEWEST_UNITS
+from calipers.statistics.support import FEWEST_UNITS
 from calipers.statistics.weights import bootstrap
 
 # False positive rates of voxels; exact at 0.0001, 0.001, ..., 1.

@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, lru_cache
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from calipers import registry
 from calipers.arguments import names_arguments, names_fields, wrong_argument
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from calipers.metrics.maps import MapSettings
 
 MOST_REPLICATES = 10_000_000
+MOST_METRICS, MOST_VIEWS = 1000, 20_000  # of a protocol: every threshold is matched by itself
 NAME_OF_POINT = " ("  # in the name of a metric, such as AP (threshold=0.1)
 
 
@@ -193,14 +195,44 @@ class Protocol:
         """
         return self._compiled
 
+    def compile_rounds(self, most: int) -> list[list[Metric[Any]]]:
+        """Return the same metrics in rounds of about ``most`` numbers, for thousands of classes."""
+        rounds: list[list[Metric[Any]]] = []
+        numbers = most
+        for kind, plans in self._plans_together:
+            # Never one plan of several: NumPy adds up the classes of a single number pairwise.
+            step = max(2, most)
+            edges = [*range(0, max(1, len(plans) - 1), step), len(plans)]
+            for first, end in pairwise(edges):
+                metric = registry.resolve("metric", kind)(plans[first:end])
+                if not rounds or numbers + len(metric.facts.names) > most:
+                    rounds.append([])
+                    numbers = 0
+                rounds[-1].append(metric)
+                numbers += len(metric.facts.names)
+        return rounds
+
     @cached_property
     def _compiled(self) -> list[Metric[Any]]:
+        return [registry.resolve("metric", kind)(plans) for kind, plans in self._plans_together]
+
+    @cached_property
+    def _plans_together(self) -> list[tuple[str, list[MetricPlan]]]:
         together: dict[tuple[Any, ...], list[MetricPlan]] = {}
+        # A sweep has a limit on its points of its own.
+        named = [plan for plan in self.metrics if NAME_OF_POINT not in plan.name]
+        if len(named) > MOST_METRICS:
+            _refuse_size(f"at most {MOST_METRICS:,} metrics", len(named))
+        n_views = 0
         for plan in self.resolved():
             kind = registry.resolve("metric", plan.kind)
+            recipe = kind([plan]).recipe
+            n_views += len(getattr(recipe, "views", ()))
+            if named and n_views > MOST_VIEWS:
+                _refuse_size(f"at most {MOST_VIEWS:,} thresholds of all metrics", n_views)
             # Plans of one kind and recipe share a metric, and with it the pass over the evidence.
-            together.setdefault((plan.kind, kind([plan]).recipe.key), []).append(plan)
-        return [registry.resolve("metric", key[0])(plans) for key, plans in together.items()]
+            together.setdefault((plan.kind, recipe.key), []).append(plan)
+        return [(key[0], plans) for key, plans in together.items()]
 
     @cached_property
     def lower_is_better(self) -> frozenset[str]:
@@ -327,6 +359,18 @@ def _preset_names() -> tuple[str, ...]:
 def _preset(name: str) -> Protocol:
     """Return a preset; they are frozen, so each is parsed once."""
     return Protocol.from_toml(_preset_text(name), file=f"preset {name}")
+
+
+def _refuse_size(expected: str, number: int) -> NoReturn:
+    raise InputError(
+        expected,
+        rule="too-large",
+        file="<Protocol>",
+        field="metric",
+        value=number,
+        hint="leave metrics or thresholds out, evaluate in several runs, or use calipers sweep for "
+        "curves over thresholds",
+    )
 
 
 def _preset_text(name: str) -> str:

@@ -31,7 +31,7 @@ from calipers.results.comparison import Ranking
 from calipers.statistics import ranks
 from calipers.statistics.comparison import Evidences, SharedDraws, alone, bootstrapped, left_out
 from calipers.statistics.estimates import Progress, block_counter
-from calipers.statistics.intervals import FEWEST_UNITS
+from calipers.statistics.support import FEWEST_UNITS
 from calipers.statistics.weights import BLOCK, Units, bootstrap
 
 REPLICATES = 1000  # at most, unless asked for: ranks are whole numbers and settle early

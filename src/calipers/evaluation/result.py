@@ -41,7 +41,7 @@ from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row, number
 from calipers.results.files import Slices
 from calipers.show.words import count_text
-from calipers.statistics.intervals import FEWEST_UNITS
+from calipers.statistics.support import FEWEST_UNITS
 from calipers.statistics.weights import Units
 
 if TYPE_CHECKING:

@@ -405,7 +405,7 @@ def replicates(
         result = np.empty(by_cell.shape)
         native.replicate_precision(*arguments, result, threads())
         parts.append(np.moveaxis(result, 2, 0))
-    return np.concatenate(parts)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def replicate_curve(
@@ -451,17 +451,15 @@ def replicate_hits(native: ModuleType, plan: Any, weights: NDArray[Any], allowed
 
 def cell_totals(native: ModuleType, cells: FateCells, weights: NDArray[Any]) -> I64:
     """Twin of `FateCells.totals`."""
-    parts, n_flags = [], cells.flags.shape[1]
+    n_flags = cells.flags.shape[1]
+    # Of thousands of classes this is the largest table of all: it is in memory once.
+    table = np.empty((cells.n_classes, n_flags, len(weights)), np.int64)
+    result = np.empty((cells.n_classes, n_flags, LANES), np.int32)
+    arrays = (_i32(cells.cell), _i32(cells.image), _i64(cells.label), _u8(cells.flags))
     for rows, lanes in _lanes(weights):
-        result = np.empty((cells.n_classes, n_flags, LANES), np.int32)
-        arrays = (_i32(cells.cell), _i32(cells.image), _i64(cells.label), _u8(cells.flags))
         native.cell_totals(*arrays, lanes, n_flags, cells.n_classes, result)
-        parts.append(result[:, :, : rows.stop - rows.start].astype(np.int64))
-    return (
-        np.concatenate(parts, axis=2)
-        .reshape(cells.n_classes, n_flags // 2, 2, -1)
-        .transpose(3, 1, 2, 0)
-    )
+        table[:, :, rows] = result[:, :, : rows.stop - rows.start]
+    return table.reshape(cells.n_classes, n_flags // 2, 2, -1).transpose(3, 1, 2, 0)
 
 
 def random_words(native: ModuleType, key: NDArray[np.uint64], n: int) -> NDArray[np.uint64]:

@@ -124,13 +124,15 @@ class AveragePrecision(MatchMetric):
         tables = {}
         for setting, distinct in views_of.items():
             values = _average_precisions(evidence, weights, list(distinct), setting)
-            place = {view: k for k, view in enumerate(distinct)}
-            tables[setting] = place, values.swapaxes(0, 1)  # view by view
+            tables[setting] = {view: k for k, view in enumerate(distinct)}, values
         columns = []
         for setting, views in requests:
-            place, by_view = tables[setting]
-            of_output = np.take(by_view, [place[view] for view in views], axis=0)
-            columns.append(of_output.mean(axis=0))
+            place, values = tables[setting]
+            places = [place[view] for view in views]
+            if values.shape[2] > 1:
+                columns.append(_mean_of_views([values[:, k] for k in places]))
+            else:
+                columns.append(np.take(values.swapaxes(0, 1), places, axis=0).mean(axis=0))
         return class_mean(np.stack(columns, axis=2))
 
     def precisions(self, evidence: Matches, output: Output, weights: I64) -> F64:
@@ -171,6 +173,20 @@ def _average_precisions(evidence: Matches, weights: I64, views: list[int], setti
     return curves.average_precision(
         problem, positives, RECALLS.get(interpolation), enveloped=enveloped
     )
+
+
+def _mean_of_views(views: Sequence[F64]) -> F64:
+    """Return (R, K): the mean over views of (R, K) each, K > 1, with the bits of `numpy.mean`.
+
+    The views are added up where they lie: the classes of a replicate lie apart in memory, and to
+    bring thousands of them together costs ten times as much.
+    """
+    total = views[0].copy(order="K")
+    for of_view in views[1:]:
+        total += of_view
+    total /= len(views)
+    # As `numpy.mean` leaves it: how classes are added up depends on where they lie.
+    return np.ascontiguousarray(total)
 
 
 class SizeMeanPrecision(MatchMetric):
@@ -261,16 +277,18 @@ class AverageRecall(MatchMetric):
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
         positives = evidence.reference_totals(weights)[:, :, COUNTED]
-        recalls: dict[int, F64] = {}  # limit -> (R, V, K), which outputs share
         columns = []
         for output in self.outputs:
-            limit = output.max_dets
-            if limit not in recalls:
-                # Only hits are asked for: that spares counting the many that hit nothing.
-                totals = evidence.prediction_totals(weights, limit, only_hits=True)
-                recalls[limit] = ratio(totals[:, :, HITS].astype(np.float64), positives)
-            of_output = np.take(recalls[limit], evidence.indices(output.views), axis=1)
-            columns.append(of_output.mean(axis=1))
+            # Only hits are asked for: that spares counting the many that hit nothing.
+            totals = evidence.prediction_totals(weights, output.max_dets, only_hits=True)
+            recalls = []  # view by view: all together, of thousands of classes, leave the caches
+            for view in evidence.indices(output.views):
+                hits = totals[:, view, HITS].astype(np.float64)
+                recalls.append(ratio(hits, positives[:, view]))
+            if evidence.n_classes > 1:
+                columns.append(_mean_of_views(recalls))
+            else:  # NumPy adds up the views of one class pairwise
+                columns.append(np.stack(recalls, axis=1).mean(axis=1))
         return class_mean(np.stack(columns, axis=2))
 
 

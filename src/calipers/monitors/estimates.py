@@ -54,7 +54,8 @@ from calipers.results.estimate import Estimate, Row, number
 from calipers.show.comparison_tables import Manner, describe
 from calipers.statistics.comparison import adjusted, judge, max_t
 from calipers.statistics.estimates import Case, Certainty, Progress, estimates, replicates
-from calipers.statistics.intervals import FEWEST_UNITS, Interval
+from calipers.statistics.intervals import Interval
+from calipers.statistics.support import FEWEST_UNITS
 from calipers.statistics.weights import Units
 
 Group = Mapping[str, str]

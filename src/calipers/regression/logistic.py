@@ -52,7 +52,7 @@ from calipers.show.words import (
     percent_text,
     plural,
 )
-from calipers.statistics.intervals import FEWEST_UNITS
+from calipers.statistics.support import FEWEST_UNITS
 
 NAN = float("nan")
 # standard error in logits per standard deviation of a column: the coefficient has no finite value

@@ -53,6 +53,7 @@ from calipers.results.estimate import number
 from calipers.show.words import digits, plural
 from calipers.statistics import intervals, spread
 from calipers.statistics.estimates import Progress
+from calipers.statistics.support import FEWEST_UNITS
 from calipers.statistics.weights import Units, bootstrap
 
 NOTHING = 1e-8  # a gain in deviance below this is none
@@ -673,7 +674,7 @@ def _fit_numbers(fit: Fit) -> F64:
 def _interval(
     value: float, rows: F64, n_units: int, level: float, *, by_quantile: bool, needs_units: bool
 ) -> tuple[float, float, str, str | None]:
-    if needs_units and n_units < intervals.FEWEST_UNITS:
+    if needs_units and n_units < FEWEST_UNITS:
         return float("nan"), float("nan"), "none", "too_few_units"
     if by_quantile:
         (low,), (high,) = spread.quantiles(rows[:, None], level)

@@ -31,7 +31,7 @@ from calipers.results.document import Document
 from calipers.results.estimate import number
 from calipers.show.words import interval_text, level_text, number_text, percent_text, two_decimals
 from calipers.statistics.estimates import weighed
-from calipers.statistics.intervals import FEWEST_UNITS
+from calipers.statistics.support import FEWEST_UNITS
 from calipers.statistics.weights import BLOCK, Weights, bootstrap
 
 MOST_PAIRS = 20_000  # of configurations, for the mean tau

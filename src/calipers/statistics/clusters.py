@@ -30,7 +30,7 @@ from calipers.results.estimate import Estimate
 from calipers.show.words import digits, plural
 from calipers.statistics.estimates import Case, weighed
 from calipers.statistics.few_errors import special
-from calipers.statistics.intervals import FEWEST_UNITS
+from calipers.statistics.support import FEWEST_UNITS
 from calipers.statistics.weights import Units, jackknife
 
 GROUP_NAMES = ("centre", "center", "site", "hospital", "clinic", "institution")

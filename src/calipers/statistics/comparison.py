@@ -61,14 +61,8 @@ from calipers.metrics.base import Evidence, Metric
 from calipers.results.comparison import smallest_p
 from calipers.statistics.estimates import AHEAD, weighed
 from calipers.statistics.few_errors import special
-from calipers.statistics.intervals import (
-    FEWEST_UNITS,
-    MOST_UNDEFINED,
-    Interval,
-    Support,
-    intervals,
-    none,
-)
+from calipers.statistics.intervals import MOST_UNDEFINED, Interval, intervals, none
+from calipers.statistics.support import FEWEST_UNITS, Support
 from calipers.statistics.weights import (
     BLOCK,
     Units,

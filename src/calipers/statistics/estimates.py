@@ -34,7 +34,8 @@ from calipers.statistics.few_errors import (
     clopper_pearson,
     wilson,
 )
-from calipers.statistics.intervals import Interval, Support
+from calipers.statistics.intervals import Interval
+from calipers.statistics.support import FEWEST_UNITS, Support
 from calipers.statistics.weights import BLOCK, Units, Weights, bootstrap, jackknife
 
 Progress = Callable[[int, int], None]
@@ -161,7 +162,7 @@ def _no_interval(certainty: Certainty, units: Units) -> str | None:
     """Return why no estimate can have an interval, or None."""
     if not certainty.replicates:
         return "not_requested"
-    if units.number >= making.FEWEST_UNITS:
+    if units.number >= FEWEST_UNITS:
         return None
     return "one_unit" if units.number == 1 else "too_few_units"
 
@@ -214,8 +215,10 @@ def weighed(
             parts.append(values)
         after_block()
     tables = []
-    for parts in parts_of_cases:
+    for k, parts in enumerate(parts_of_cases):
         tables.append([np.concatenate(column) for column in zip(*parts)])
+        # What is joined is in memory once, not twice until all cases are.
+        parts_of_cases[k] = []
     return tables
 
 
@@ -388,7 +391,7 @@ class ClassSample:
 
     def _is_gain_with_rare_class(self, rows: NDArray[np.int64]) -> bool:
         """Return whether the number is a sum of costs, and a class has references in few units."""
-        name, has_rare = self.name, bool((self.n_units[rows] < making.FEWEST_UNITS).any())
+        name, has_rare = self.name, bool((self.n_units[rows] < FEWEST_UNITS).any())
         return has_rare and name in self.facts.error_costs and name not in self.facts.shortfalls
 
     def hidden_variance(self, rows: NDArray[np.int64] | None = None) -> float:
@@ -414,7 +417,7 @@ class ClassSample:
             pooled = n + PRIOR_REFERENCES
             share = (n * self.value[rows] + PRIOR_REFERENCES * self.value[0]) / pooled
             of_share = share * (1 - share) / n
-            common = n_units >= making.FEWEST_UNITS
+            common = n_units >= FEWEST_UNITS
             total = float(of_share[common].sum())
             part = 1.0
             if is_less and total > 0:
@@ -430,7 +433,7 @@ class ClassSample:
         None if there are no rare classes, or only such.
         """
         rows = self.defined()
-        common = rows[self.n_units[rows] >= making.FEWEST_UNITS]
+        common = rows[self.n_units[rows] >= FEWEST_UNITS]
         if len(common) in (0, len(rows)):
             return None
         sample = self.sample[:, common]

@@ -42,14 +42,13 @@ from calipers.registry import INTERVALS
 from calipers.results.estimate import Estimate, PopulatedMean
 from calipers.statistics import few_errors, spread
 from calipers.statistics.few_errors import (
-    ENOUGH_ERRORS,
-    MOST_IN_ERROR,
     MOST_ON_BOUND,
     NO_LONGER_FEW,
     ROUNDING,
     special,
 )
 from calipers.statistics.student import normal_quantile, t_quantile
+from calipers.statistics.support import FEWEST_UNITS, Support, reason_of_none, with_interval
 
 NAN = float("nan")
 UNSTATED = ("no_objects", "no_references", "one_unit", "too_few_units", "too_many_undefined")
@@ -57,11 +56,11 @@ NOWHERE = (NAN, NAN)
 Pair = tuple[float, float]
 
 # Below 5 units there is no interval, below 10 a flag: see the top of this file.
-FEWEST_UNITS = 5
 FEW_UNITS = 10
 FEWEST_REPLICATES, MOST_REPLICATES = 100, 10_000_000
 MOST_UNDEFINED = 0.05  # of the replicates
 LEAST_COST = 0.5  # of a whole error, in objects: a miss costs half of one in F1
+MOST_WITH_INTERVAL = 0.5  # of the estimates; where more have one, all are computed side by side
 BATCHES = 10  # for the Monte-Carlo error of a bound
 
 
@@ -149,52 +148,6 @@ def none(reason: str, **facts: object) -> Interval:
     return Interval(NAN, NAN, "none", reason=reason, **facts)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True)
-class Support:
-    """What an estimate rests on, besides its replicates."""
-
-    n_units: int
-    # units without which there is no value, such as those with references; None = all
-    n_positive: int | None = None
-    n_tried: int | None = None  # units in which something could go wrong; None = all
-    n_error: int | None = None  # units in which something did; None = unknown
-    # degrees of freedom; None = n_units - 1, fewer if units are drawn inside strata
-    freedom: int | None = None
-    # objects that a share is of, or events that a rate counts: there is no more to learn from
-    n_trials: float | None = None
-    # what a lone event adds, or costs at most; None: the value counts no events
-    event: float | None = None
-    size: float = 1.0  # objects or images of a unit, events among which are likely to be alike
-    shortfall: bool = False  # the value falls short of the highest by what events cost
-    equal_costs: bool = (
-        False  # all events cost the same: t stands for z in what clustering adds only
-    )
-    # how many times further than the first bound of the t form the clustering of events that none
-    # shows may move the bound
-    furthest: float = few_errors.FURTHEST
-    # variance that the replicates do not show, as where rare classes enter a mean
-    hidden: float = 0.0
-    reach: float = 0.0  # how far the t interval reaches beyond the bootstrap's bias ...
-    few_reach: float = 0.0  # ... and the form for few errors
-
-    @property
-    def df(self) -> int:
-        """The degrees of freedom."""
-        return self.n_units - 1 if self.freedom is None else self.freedom
-
-    @property
-    def tried(self) -> int:
-        """Units in which something could go wrong."""
-        return self.n_units if self.n_tried is None else self.n_tried
-
-    @property
-    def few_errors(self) -> bool:
-        """Whether errors are the exception, and too few to show how they vary."""
-        if self.n_error is None or self.n_error >= ENOUGH_ERRORS:
-            return False
-        return self.n_error <= MOST_IN_ERROR * self.tried
-
-
 def interval(
     theta: float,
     replicates: F64,
@@ -254,9 +207,30 @@ def intervals(
     """
     if method not in INTERVALS:
         raise UsageError(f"no interval {method!r}; {did_you_mean(method, INTERVALS)}")
-    sample = BootstrapSample.of(
-        np.asarray(theta, np.float64), replicates, level, bounds, apart=apart
-    )
+    theta = np.asarray(theta, np.float64)
+    stated = with_interval(theta, support)
+    # Of thousands of classes most are in too few units: the replicates of those are only counted.
+    if jackknife is None and errors is None and len(stated) <= MOST_WITH_INTERVAL * len(theta):
+        undefined = np.isnan(replicates).sum(axis=0).tolist()
+        result = []
+        for k, entry in enumerate(support):
+            result.append(
+                none(reason_of_none(float(theta[k]), entry) or "", undefined=undefined[k])
+            )
+        some = intervals(
+            theta[stated],
+            np.ascontiguousarray(np.take(replicates, stated, axis=1)),
+            [support[k] for k in stated.tolist()],
+            level=level,
+            bounds=bounds,
+            method=method,
+            apart=apart,
+            few_form=few_form,
+        )
+        for k, one in zip(stated.tolist(), some):
+            result[k] = one
+        return result
+    sample = BootstrapSample.of(theta, replicates, level, bounds, apart=apart)
     limits = sample.bounds_of(method, support, jackknife, errors)
     forms = [_form(sample, k, entry, limits.method, few_form) for k, entry in enumerate(support)]
     few = [k for k, form in enumerate(forms) if form in ("few_errors", "few_costs")]
@@ -676,13 +650,9 @@ def _form(sample: BootstrapSample, k: int, support: Support, method: str, few_fo
     "few_costs" (of a sum of costs whose errors are not many) or "method".
     """
     theta = float(sample.theta[k])
-    if theta != theta:
-        return "no_objects"
-    positive = support.n_units if support.n_positive is None else support.n_positive
-    if positive == 0:  # a score of false alarms alone
-        return "no_references"
-    if min(support.df + 1, positive) < FEWEST_UNITS:  # strata fix one unit each
-        return "one_unit" if support.n_units == 1 else "too_few_units"
+    reason = reason_of_none(theta, support)
+    if reason is not None:
+        return reason
     if sample.undefined[k] > MOST_UNDEFINED * len(sample.replicates):
         return "too_many_undefined"
     bounded = math.isfinite(sample.bounds[0])

@@ -37,7 +37,8 @@ from numpy.typing import NDArray
 from calipers.arrays import F64
 from calipers.results.comparison import Place, Superiority, TauSummary
 from calipers.statistics.comparison import SharedDraws, adjusted, signed_rank_p, superiority_p
-from calipers.statistics.intervals import FEWEST_UNITS, MOST_UNDEFINED
+from calipers.statistics.intervals import MOST_UNDEFINED
+from calipers.statistics.support import FEWEST_UNITS
 
 NAN = float("nan")
 

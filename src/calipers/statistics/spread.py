@@ -12,10 +12,14 @@ layout that it was handed.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import F64
+
+STRIP = 64  # columns whose moments are taken at a time
 
 
 def quantiles(rows: F64, level: float) -> tuple[F64, F64]:
@@ -59,6 +63,19 @@ def batches(rows: F64, number: int) -> list[F64]:
 
 def moments(rows: F64, missing: NDArray[np.bool_]) -> tuple[F64, F64]:
     """Return mean and standard deviation (ddof 1) of every column, leaving out NaN."""
+    m = rows.shape[-1]
+    if m < 2 * STRIP:
+        return _moments(rows, missing)
+    # What is made on the way is as large as the replicates. The last strip is never one column.
+    edges = [*range(0, m - STRIP + 1, STRIP), m]
+    parts = []
+    for first, end in pairwise(edges):
+        parts.append(_moments(rows[..., first:end], missing[..., first:end]))
+    means_of_strips, deviations = zip(*parts)
+    return np.concatenate(means_of_strips, axis=-1), np.concatenate(deviations, axis=-1)
+
+
+def _moments(rows: F64, missing: NDArray[np.bool_]) -> tuple[F64, F64]:
     n = (~missing).sum(axis=-2)
     filled = np.where(missing, 0.0, rows)
     # Relative to the first replicate, so that equal replicates have a deviation of exactly 0.

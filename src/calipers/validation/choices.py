@@ -31,8 +31,9 @@ import numpy as np
 from calipers.arrays import F64, I64
 from calipers.statistics.estimates import PRIOR_REFERENCES, Certainty, replicates
 from calipers.statistics.few_errors import special
-from calipers.statistics.intervals import FEWEST_UNITS, MetricScale
+from calipers.statistics.intervals import MetricScale
 from calipers.statistics.spread import variances
+from calipers.statistics.support import FEWEST_UNITS
 from calipers.statistics.weights import Units
 from calipers.validation.cells import CoverageCell, Effort, Tally
 from calipers.validation.designs import CohortDesign

@@ -120,7 +120,8 @@ from calipers.monitors.metrics import (
 from calipers.statistics.comparison import freedom_of, unit_effects
 from calipers.statistics.estimates import Certainty, replicates
 from calipers.statistics.few_errors import FURTHEST_OF_GAINS, special
-from calipers.statistics.intervals import MetricScale, Support, intervals
+from calipers.statistics.intervals import MetricScale, intervals
+from calipers.statistics.support import Support
 from calipers.statistics.weights import Units
 from calipers.validation.cells import LOWEST, CoverageCell, Effort, Tally
 

@@ -106,8 +106,9 @@ from calipers.statistics.estimates import (
     _columns,
     replicates,
 )
-from calipers.statistics.intervals import FEWEST_UNITS, intervals
+from calipers.statistics.intervals import intervals
 from calipers.statistics.spread import variances
+from calipers.statistics.support import FEWEST_UNITS
 from calipers.statistics.weights import Units
 from calipers.validation.cells import CoverageCell, Effort, Tally
 from calipers.validation.choices_gains import BOTH, LATENT, NAMES, chosen, summary

@@ -66,8 +66,9 @@ from calipers.statistics.few_errors import (
     ROUNDING,
     ErrorPath,
 )
-from calipers.statistics.intervals import FEWEST_UNITS, LEAST_COST, MOST_UNDEFINED, MetricScale
+from calipers.statistics.intervals import LEAST_COST, MOST_UNDEFINED, MetricScale
 from calipers.statistics.student import t_quantile
+from calipers.statistics.support import FEWEST_UNITS
 from calipers.statistics.weights import Units
 from calipers.validation.cells import LOWEST, NOMINAL, CoverageCell, Effort, Tally
 from calipers.validation.choices_gains import BOTH, LATENT, NAMES

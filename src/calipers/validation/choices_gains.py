@@ -85,7 +85,8 @@ from calipers.statistics import few_errors
 from calipers.statistics import intervals as making
 from calipers.statistics.estimates import Certainty, Column, _columns, replicates
 from calipers.statistics.few_errors import FURTHEST, special
-from calipers.statistics.intervals import BootstrapSample, Support
+from calipers.statistics.intervals import BootstrapSample
+from calipers.statistics.support import Support
 from calipers.statistics.weights import Units
 from calipers.validation.cells import LOWEST, NOMINAL, CoverageCell, Effort, Tally
 from calipers.validation.designs import CohortDesign
