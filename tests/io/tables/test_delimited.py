@@ -301,7 +301,7 @@ def test_predictions_on_resampled_images_are_refused(tmp_path, column):
         dets = put(tmp_path, "dets.csv", text.format(same))
         assert len(read(refs, dets).models["dets"]) == 1
     put(tmp_path, "dets.csv", text.format("0.35"))
-    with pytest.raises(InputError, match="0.703125, the spacing_") as refused:
+    with pytest.raises(InputError, match=r"0\.703125, the spacing_") as refused:
         read(refs, dets)
     assert (refused.value.rule, refused.value.location) == ("size-conflict", "2:8")
     # References that state no spacing contradict none.
