@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
+import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -201,3 +205,32 @@ def test_equal_work_has_equal_hashes(evaluate, tmp_path, monkeypatch):
     )  # neither threads nor the route of the kernels matter
     assert hashes[0][0] != hashes[2][0]
     assert hashes[0][1] != hashes[2][1]
+
+
+def as_any_user(mask: int) -> None:
+    """Take from root what lets it go past rights, for the program that follows, and set a umask."""
+    for capability in (1, 2):  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
+        ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)
+    os.umask(mask)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs capabilities")
+@pytest.mark.parametrize("mask", [0o022, 0o777, 0o277])
+def test_what_other_users_left_blocks_nobody(files, tmp_path, mask):
+    """A run of somebody else is under way in the same parent folder, and its stage is private."""
+    stages = [tmp_path / ".calipers-abc", tmp_path / ".calipers-old-abc"]
+    for stage in stages:
+        stage.mkdir(mode=0o000)
+    words = ["evaluate", files.references, files.ours, "-q", "-o", str(tmp_path / "out")]
+    done = subprocess.run(
+        [sys.executable, "-m", "calipers", *words],
+        preexec_fn=lambda: as_any_user(mask),
+        capture_output=True,
+        check=False,
+    )
+    for stage in stages:
+        assert stage.is_dir()
+        stage.rmdir()
+    assert done.returncode == 0, done.stderr
+    assert listed(tmp_path) == ["data", "out"]
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o777 & ~mask | 0o700

@@ -72,6 +72,7 @@ def test_options_are_handed_on_to_the_terms_that_know_them() -> None:
         ("0.5*", r"cannot read '0.5\*'"),
         ("x*AP", r"cannot read 'x\*AP'"),
         ("0*AP", r"cannot read '0\*AP'"),
+        ("1e308*AP + 1e308*AP@0.5", r"weights are at most 1e\+100"),
         ("0.5*AP +", "cannot read ''"),
         ("0.5*APP", "did you mean 'AP'"),
         ("0.5*RoDeO", "RoDeO cannot be a term"),

@@ -134,6 +134,8 @@ def test_columns_that_are_not_used_may_hold_anything() -> None:
         ({"a": [[1, 2], [3, 4]]}, "~ a", "length", "one value per row"),
         ({"a": [1, object()]}, "~ a", "column-type", "numbers or text"),
         ({"a": [1.0, float("inf"), 2.0]}, "~ a", "non-finite", "1:1"),
+        ({"a": [1.0, 2e300, -1e300]}, "~ a", "range", "1:1"),
+        ({"a": [1e-200, 2e-300, -1e-299]}, "~ a", "range", "0:1"),
         (7, "~ a", "type", "a pandas frame"),
     ],
 )

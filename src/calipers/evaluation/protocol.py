@@ -546,7 +546,17 @@ def _check_claims(plan: MetricPlan, file: str, where: str) -> None:
         )
     if not registry.own_matching(plan.kind):
         criterion = registry.resolve("criterion", plan.options["criterion"])
-        most = max(plan.options["thresholds"])
+        least, most = min(plan.options["thresholds"]), max(plan.options["thresholds"])
+        if least < 0 and (criterion.distance or criterion.none == 0):
+            what = "distances" if criterion.distance else "overlaps"
+            raise InputError(
+                "thresholds of at least 0",
+                rule="thresholds",
+                file=file,
+                location=where,
+                value=least,
+                hint=f"{what} are never below 0",
+            )
         if most > 1 and not criterion.distance:
             hint = "overlaps lie in [0, 1]: write 0.5 for 50 %"
             raise InputError(

@@ -180,6 +180,8 @@ def _check_thresholds(thresholds: Any) -> None:
                 )
         if len(thresholds) != 3 or not all(map(_is_number, thresholds.values())):
             refuse("the numbers from, to and step")
+        if not all(map(math.isfinite, thresholds.values())):
+            refuse("finite numbers from, to and step")
         if not thresholds["step"] > 0 or thresholds["to"] < thresholds["from"]:
             refuse("from <= to and step > 0")
         if (thresholds["to"] - thresholds["from"]) / thresholds["step"] > 10_000:
@@ -200,7 +202,7 @@ def _check_size(key: str, value: Any) -> None:
         return
     is_pair = isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
     if key == "rescale_to":
-        expected, fits = "[width, height]", is_pair and min(value) > 0
+        expected, fits = "[width, height]", is_pair and 0 < min(value) <= max(value) < math.inf
     else:
         expected, fits = "[smallest, largest] area", is_pair and 0 <= value[0] < value[1]
     if not fits:

@@ -38,6 +38,7 @@ from calipers.metrics.base import (
 from calipers.metrics.metric_names import named_plan
 
 HANDED_ON = ("silent", "interpolation", "average")  # to the terms that have such an option
+LARGEST_WEIGHT = 1e100  # so that no sum of counts becomes infinite
 GRAMMAR = 'write formula = "0.75*AUROC/case + 0.25*FROC@0.25"'
 
 
@@ -155,6 +156,10 @@ def _terms(plan: MetricPlan) -> list[Term]:
             number = float("nan")
         if not np.isfinite(number) or number == 0 or not name.strip():
             raise UsageError(f"metric {plan.name!r}: cannot read {text.strip()!r}; {GRAMMAR}")
+        if abs(number) > LARGEST_WEIGHT:
+            raise UsageError(
+                f"metric {plan.name!r}: weights are at most {LARGEST_WEIGHT:g}, not {number:g}"
+            )
         terms.append(Term(number, _metric(plan, name.strip())))
     return terms
 

@@ -48,6 +48,7 @@ Piece = tuple[
     frozenset[str], frozenset[str]
 ]  # categories against their first level, categories with every level
 MOST_CELLS = 10**8  # 800 MB
+LARGEST = 1e50  # of a column: products of three columns, squared, are numbers
 DEPENDENT = 1e-9  # of a column's length that the columns before it do not explain
 
 
@@ -304,6 +305,15 @@ class Frame:
             raise self.table.problem(
                 row, name, "non-finite", "a finite number", values[row]
             ).as_error(self.table.file)
+        size = np.abs(values[~np.isnan(values)])
+        largest = float(size.max(initial=0.0))
+        if largest > 0 and not 1 / LARGEST < largest < LARGEST:
+            row = int(np.nanargmax(np.abs(values)))
+            expected = f"numbers of which the largest is between {1 / LARGEST:g} and {LARGEST:g}"
+            hint = f"squares of {name} are beyond what a computer holds: choose another unit"
+            raise self.table.problem(row, name, "range", expected, values[row], hint).as_error(
+                self.table.file
+            )
         return values
 
     def texts(self, name: str) -> NDArray[np.str_]:

@@ -88,13 +88,22 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
 
 def new_folder(place: Path, beginning: str) -> Path:
     """Make a folder under a name that nothing else has, with the rights that the user's umask
-    leaves: results of patients are for others to read only where the user says so.
+    leaves: results of patients are for others to read only where the user says so. Its owner, who
+    has to write into it, has all rights.
     """
     while True:
         folder = place / _free_name(beginning)
         with suppress(FileExistsError):
             folder.mkdir()
+            _owned(folder, stat.S_IRWXU)
             return folder
+
+
+def _owned(path: Path, rights: int) -> None:
+    """Give the owner rights that the umask withheld."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & rights != rights:
+        path.chmod(mode | rights)
 
 
 def _new_file(place: Path, beginning: str) -> tuple[Path, int]:
@@ -102,7 +111,9 @@ def _new_file(place: Path, beginning: str) -> tuple[Path, int]:
     while True:
         file = place / _free_name(beginning)
         with suppress(FileExistsError):
-            return file, os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_BINARY, 0o666)
+            handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_BINARY, 0o666)
+            _owned(file, stat.S_IRUSR | stat.S_IWUSR)  # the run reads some of them again
+            return file, handle
 
 
 def _free_name(beginning: str) -> str:
@@ -340,11 +351,13 @@ def _tidy(place: Path) -> None:
     for entry in place.glob(f"{STAGE}*"):
         if not entry.is_dir():
             continue
-        if entry.name.startswith(OLD):
-            # Nobody exchanges files without the lock: that run died before it was done.
-            _restore(entry, place)
-        elif not _in_use(entry):
-            shutil.rmtree(entry, ignore_errors=True)
+        # What another user may not touch is theirs to put in order, and blocks nobody.
+        with suppress(PermissionError):
+            if entry.name.startswith(OLD):
+                # Nobody exchanges files without the lock: that run died before it was done.
+                _restore(entry, place)
+            elif not _in_use(entry):
+                shutil.rmtree(entry, ignore_errors=True)
 
 
 def _contents(folder: Path) -> bool:

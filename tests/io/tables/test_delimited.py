@@ -292,6 +292,23 @@ def test_predictions_on_resized_images_are_refused(tmp_path):
     assert len(read(refs, dets).models["dets"]) == 2
 
 
+@pytest.mark.parametrize("column", ["spacing", "spacing_y"])
+def test_predictions_on_resampled_images_are_refused(tmp_path, column):
+    """Half the spacing is twice the pixels: such boxes were compared without a word."""
+    refs = put(tmp_path, "refs.csv", "image,class,x0,y0,x1,y1,spacing\na,n,1,1,9,9,0.703125\n")
+    text = f"image,class,x0,y0,x1,y1,score,{column}\na,n,1,1,9,9,.5,{{}}\n"
+    for same in ("0.703125", "0.703", ""):
+        dets = put(tmp_path, "dets.csv", text.format(same))
+        assert len(read(refs, dets).models["dets"]) == 1
+    put(tmp_path, "dets.csv", text.format("0.35"))
+    with pytest.raises(InputError, match=r"0\.703125, the spacing_") as refused:
+        read(refs, dets)
+    assert (refused.value.rule, refused.value.location) == ("size-conflict", "2:8")
+    # References that state no spacing contradict none.
+    refs = put(tmp_path, "refs.csv", "image,class,x0,y0,x1,y1\na,n,1,1,9,9\n")
+    assert len(read(refs, dets).models["dets"]) == 1
+
+
 def test_an_unknown_class_gets_a_hint(tmp_path):
     dets = put(tmp_path, "dets.csv", DETS.replace("nodule", "noduel"))
     with pytest.raises(InputError, match="did you mean 'nodule'"):

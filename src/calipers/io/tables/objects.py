@@ -62,6 +62,7 @@ UNLISTED = (
 )
 MANY_NAMES, LONG_HINT = 1000, 300
 BOX_LIST = "bbox"  # a column with all numbers of a box
+SAME_SPACING = 1e-3  # relative: 0.703 mm in one table and 0.703125 mm in the other are the same
 SOLE_CLASS = "object"  # of references without a column of classes
 # Columns of text that say where an image comes from, never what an object is.
 ORIGINS_OF_IMAGES = {"source", "dataset", "split", "subset", "fold", "site", "scanner", "sex"}
@@ -215,10 +216,11 @@ def predictions_from(
 
 def _require_same_sizes(table: FileTable, layout: Layout, index: ReferenceIndex) -> None:
     """Raise if predictions state another size of an image: their boxes have another scale."""
-    names = [name for name in SIZES[: layout.dimensions] if name in layout.columns]
+    measures = (*SIZES[: layout.dimensions], "spacing", *SPACINGS[: layout.dimensions])
     # Fractions of an image are the same whatever its size.
-    if not names or "normalised" in layout.box_format:
+    if layout.columns.keys().isdisjoint(measures) or "normalised" in layout.box_format:
         return
+    names = [name for name in SIZES[: layout.dimensions] if name in layout.columns]
     ids = texts(table, layout.columns["image"])
     images = np.fromiter((index.images.get(image, -1) for image in ids), np.int64, len(ids))
     for name in names:
@@ -231,6 +233,33 @@ def _require_same_sizes(table: FileTable, layout: Layout, index: ReferenceIndex)
             row = int(rows[0])
             place = table.problem(row, column, "size-conflict", "").location
             raise index.size_conflict(int(images[row]), k, lengths[row].item(), table.file, place)
+    _require_same_spacing(table, layout, index, images)
+
+
+def _require_same_spacing(
+    table: FileTable, layout: Layout, index: ReferenceIndex, images: I64
+) -> None:
+    """Raise if predictions state another spacing of an image: its pixels are others."""
+    for axis, name in enumerate(SPACINGS[: layout.dimensions]):
+        column = layout.columns.get(name, layout.columns.get("spacing"))
+        if column is None:
+            continue
+        spacing, _ = numbers(table, column)
+        expected = index.image_list.spacing[images, axis]
+        is_known = (images >= 0) & np.isfinite(expected) & np.isfinite(spacing)
+        differs = is_known & ~np.isclose(spacing, expected, rtol=SAME_SPACING, atol=0)
+        if differs.any():
+            row = int(differs.argmax())
+            image = index.image_list.ids[int(images[row])]
+            raise InputError(
+                f"{expected[row]:g}, the {name} of image {image!r} in the references",
+                rule="size-conflict",
+                file=table.file,
+                location=table.problem(row, column, "size-conflict", "").location,
+                field=column,
+                value=spacing[row].item(),
+                hint="boxes on resampled images have to be scaled back",
+            )
 
 
 def _are_sides(table: FileTable, layout: Layout, k: int, lengths: F64) -> bool:
