@@ -83,6 +83,19 @@ def test_every_class_has_a_command_with_its_own_numbers(endings, tmp_path, capsy
             assert values[f"sensitivity@{limit}"] == float(overlap(kind) >= limit)
 
 
+def test_predictions_of_classes_may_have_an_ending_of_their_own(tmp_path) -> None:
+    put(tmp_path)
+    for path in sorted((tmp_path / "preds").rglob("*.nii.gz")):
+        path.rename(path.with_name(path.name.replace(".nii.gz", "_pred.nii.gz")))
+    checkup = checked(tmp_path)
+    assert codes(checkup) == {("several-kinds", "error")}
+    for command, name in zip(checkup.commands, ORGANS, strict=True):
+        words = shlex.split(command)
+        assert words[words.index("--pattern") + 1] == f"{name}/{{name}}_pred.nii.gz"
+        assert words[words.index("--reference-pattern") + 1] == f"{name}/{{name}}.nii.gz"
+        assert run([*words[1:], "--no-ci", "-q"]) == 0
+
+
 def test_an_evaluation_says_that_folders_of_classes_were_read_as_one(tmp_path) -> None:
     put(tmp_path)
     cohort = cal.read(tmp_path / "refs", tmp_path / "preds")

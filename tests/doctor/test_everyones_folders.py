@@ -586,6 +586,22 @@ def text_files_with_sides(folder: Path, cohort: Scene) -> tuple[str, ...]:
 
 
 @folder_of
+def numbers_of_classes_in_two_columns(folder: Path, cohort: Scene) -> tuple[str, ...]:
+    """Counted from 1 by the references, from 0 by the model; without names there is one list."""
+    rows = ["image,category_id,x0,y0,x1,y1"]
+    for name in cohort.images:
+        own = cohort.of(name)
+        rows += [f"{name},{t.label + 1},{','.join(map(str, t.corners))}" for t in own]
+        rows += [] if own else [f"{name},,,,,"]
+    put(folder, {"gt.csv": "\n".join(rows) + "\n"})
+    rows = ["image,class_id,x0,y0,x1,y1,score"]
+    for t in cohort.predictions:
+        rows.append(f"{t.image},{t.label},{','.join(map(str, t.corners))},{t.score}")
+    put(folder, {"model.csv": "\n".join(rows) + "\n"})
+    return "gt.csv", "model.csv"
+
+
+@folder_of
 def labelme_without_files_of_empty_pictures(folder: Path, cohort: Scene) -> tuple[str, ...]:
     """Who sees nothing on a picture saves nothing; masks that a script drew lie beside."""
     for name in cohort.images:

@@ -182,6 +182,14 @@ def voc_results(folder: Path) -> Names:
     return "Annotations", "results"
 
 
+@folder_of("text-boxes")
+def text_boxes(folder: Path) -> Names:
+    put(folder / "truth", {"a.txt": "polyp 10 20 30 40\nvessel 5 5 9 9 difficult\n", "b.txt": ""})
+    lines = {"a.txt": "polyp 0.9 11 20 30 41\n", "b.txt": "vessel 0.95 1 1 9 9\n"}
+    put(folder / "found", lines)
+    return "truth", "found"
+
+
 @folder_of("cvat")
 def cvat(folder: Path) -> Names:
     put(folder, {"annotations.xml": CVAT})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -96,3 +97,12 @@ def test_a_segmentation_that_cannot_be_queried_is_not_called_cut_off(tmp_path, m
     assert caught.value.rule == "volume-broken"
     assert "the file is whole" in caught.value.hint
     assert "OperationalError" not in str(caught.value)
+
+
+def test_projects_of_other_annotators_are_told_what_to_export(tmp_path) -> None:
+    region = {"shape_attributes": {"name": "rect", "x": 1, "y": 2, "width": 3, "height": 4}}
+    project = {"a.png12": {"filename": "a.png", "size": 12, "regions": [region]}}
+    (tmp_path / "via.json").write_text(json.dumps(project))
+    error = refused(tmp_path / "via.json")
+    assert error.rule == "wrong-role"
+    assert "VGG Image Annotator" in error.hint

@@ -320,12 +320,12 @@ def _is_met_by_chance(case: Case, best: F64) -> bool:
     sample, n_images = case.sample, case.cohort.n_images
     if share_met(best, len(sample)) >= MOST_BY_CHANCE or n_images <= OTHER_IMAGES:
         return False
-    met = []
+    counts = []
     for further in range(1, OTHER_IMAGES + 1):
         image = np.where(sample.image < 0, -1, (sample.image + further) % n_images)
         elsewhere = overlaps(case.cohort, replace(sample, image=image))
-        met.append(int((elsewhere >= HIT).sum()))
-    expected = float(np.mean(met))
+        counts.append(int((elsewhere >= HIT).sum()))
+    expected = float(np.mean(counts))
     n_met = int((best >= HIT).sum())
     return n_met <= expected + CLEARLY * math.sqrt(expected)
 

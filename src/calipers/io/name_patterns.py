@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Mapping
+from itertools import product
 from typing import NamedTuple
 
 from calipers.io.volumes.open import extensions
@@ -195,13 +196,29 @@ def shared_class_folders(
     kinds: list[KindOfFile] = []
     if ours is None or theirs is None:
         return kinds
-    for folder, cases in ours.cases.items():
-        if set(cases) & set(theirs.cases.get(folder, ())):
-            mine = f"{ours.above}{folder}/{SLOT}{ours.suffixes[folder]}"
-            other = f"{theirs.above}{folder}/{SLOT}{theirs.suffixes[folder]}"
-            patterns = (mine + _extension(references), other + _extension(predictions))
+    for folder in ours.cases.keys() & theirs.cases.keys():
+        mine, other = _with_pieces(ours, folder), _with_pieces(theirs, folder)
+        # Names as they are come first.
+        shared = [(a, b) for a, b in product(mine, other) if mine[a] & other[b]]
+        if shared:
+            start, end = shared[0]
+            patterns = (
+                f"{ours.above}{folder}/{SLOT}{start}{_extension(references)}",
+                f"{theirs.above}{folder}/{SLOT}{end}{_extension(predictions)}",
+            )
             kinds.append(KindOfFile(folder, *patterns))
-    return kinds
+    return sorted(kinds)
+
+
+def _with_pieces(folders: ClassFolders, folder: str) -> dict[str, set[str]]:
+    """Return the cases of a folder under the endings of its names: that of its class, and all that
+    its names have in common.
+    """
+    own = folders.suffixes[folder]
+    cases = set(folders.cases[folder])
+    last = _last_piece(cases)
+    shorter = {case[: len(case) - len(last)] for case in cases}
+    return {own: cases, last + own: shorter}
 
 
 def _may_be_class(folder: str) -> bool:

@@ -290,7 +290,7 @@ def sniff_file(file: InputFile) -> Sniffed:
             f"formats {', '.join(folder_formats)}",
         )
     names = ", ".join(sorted(registry.known("format")))
-    hint = "name the format with format=... (--format)"
+    hint = f"name the format with format=... (--format); known: {names}"
     if file.file.lower().endswith((".yaml", ".yml")):
         hint = "for a YOLO data set, give the folder of its labels, such as labels/val"
     if bytes(file.data[:2]) == GZIP:
@@ -302,7 +302,7 @@ def sniff_file(file: InputFile) -> Sniffed:
         rule="format",
         file=file.file,
         value=file.data[:20],
-        hint=f"{hint}; known: {names}",
+        hint=hint,
     )
 
 

@@ -99,7 +99,7 @@ def test_a_folder_of_no_format_says_which_there_are(tmp_path) -> None:
     error = refused(put(tmp_path / "x", {"refs.json": "{}"}))
     assert error.rule == "not-a-file"
     for name in ("voc", "yolo", "labelme"):
-        assert name in error.expected
+        assert name in error.hint
     (tmp_path / "x" / "a.xml").symlink_to(put(tmp_path / "o", {"a.xml": VOC}) / "a.xml")
     assert "1 links lead out" in refused(tmp_path / "x").value
     (tmp_path / "empty").mkdir()

@@ -116,10 +116,12 @@ def _are_of_one_image(files: Mapping[str, str]) -> bool | None:
 
 
 def unclear_folders(labels: Survey) -> Iterator[Symptom]:
-    """Folders of pictures of the same names and of one size: classes, or images of their own."""
+    """Folders with files of the same names, which may be classes: pictures of one size, or volumes
+    whose classes no pattern pairs.
+    """
     folders = class_folders(labels.files)
     headers = {name: facts.volume for name, facts in labels.files.items()}
-    if folders is None or are_of_one_image(folders, headers) is not None:
+    if folders is None or are_of_one_image(folders, headers) is False:
         return
     names = list(folders.cases)
     patterns = [f"{folders.above}{name}/{{name}}{folders.suffixes[name]}" for name in names]

@@ -151,7 +151,7 @@ def _line(words: list[str]) -> _Line | None:
         numbers.insert(0, number)
     label = " ".join(words[: len(words) - len(numbers)])
     # A number in front would be a class of YOLO.
-    if len(numbers) < SIDES or not label or as_number(label) is not None:
+    if len(numbers) < SIDES or not label or as_number(words[0]) is not None:
         return None
     x, y, third, fourth = numbers[-SIDES:]
     score = numbers[0] if len(numbers) > SIDES else None

@@ -66,6 +66,7 @@ OWN_SIDES = ("width", "height")
 HEAD = 2000
 FIRST_BOX = re.compile(rb'"bbox"\s*:\s*\[([^\[\]{}]*)\]')
 MASK = b'"segmentation"'
+VIA = b'"shape_attributes"'  # in a project of the VGG Image Annotator
 NO_MASK = re.compile(rb'"segmentation"\s*:\s*(?:\[\s*\]|null)')
 
 
@@ -507,6 +508,8 @@ def require_references(input_file: InputFile, is_list: bool, keys: list[str]) ->
     missing = [name for name in ("images", "annotations", "categories") if name not in keys]
     if missing:
         hint = ""
+        if VIA in input_file.data[:HEAD]:
+            hint = "a project of the VGG Image Annotator: export its annotations as COCO there"
         if "annotations" in keys and search(SCORED, input_file.data, 0, len(input_file.data)):
             hint = "annotations with scores are predictions: are the two files swapped?"
         raise InputError(

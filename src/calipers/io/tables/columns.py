@@ -176,6 +176,8 @@ def declare(*columns: ColumnSpec) -> dict[str, ColumnSpec]:
     return {column.name: column for column in columns}
 
 
+CLASS_NUMBERS = ("class_id", "category_id", "label_id")  # columns of numbers in place of names
+
 # The columns of a table with a row per object.
 OBJECTS = declare(
     ColumnSpec(
@@ -208,6 +210,7 @@ OBJECTS = declare(
             "finding_label",
             "klasse",
             "klassenname",
+            *CLASS_NUMBERS,
         ),
         hint=NAMELESS_HINT.format("class"),
     ),

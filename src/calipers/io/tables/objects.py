@@ -41,6 +41,7 @@ from calipers.io.reader import (
 from calipers.io.source import InputFile
 from calipers.io.tables.columns import (
     BOX_NAMES,
+    CLASS_NUMBERS,
     IMAGE_LEVEL,
     IMAGES,
     OBJECTS,
@@ -316,6 +317,8 @@ def add_groups(
 
 def _one_model(table: FileTable, index: ReferenceIndex, options: Options) -> ObjectPart:
     only_class = index.classes[0] if len(index.classes) == 1 else None
+    if only_class is not None:
+        table = _with_class_of_number(table, options, only_class)
     rows = _rows(table, options, only_class)
     columns = rows.layout.columns
     score, bad = numbers(table, columns["score"], rows.is_object)
@@ -340,6 +343,25 @@ def _one_model(table: FileTable, index: ReferenceIndex, options: Options) -> Obj
         for name in rows.layout.others:
             facts[name] = text_column(_cells_of(table, name, sound_rows))
     return replace(part, delivery=replace(part.delivery, score=score[sound_rows], facts=facts))
+
+
+def _with_class_of_number(table: FileTable, options: Options, only_class: str) -> FileTable:
+    """Return the table with the only class of the references in place of the only number of a class
+    that the predictions have: which number a tool writes for "something" says nothing.
+    """
+    column = find_layout(table, options.columns, options.box_format).columns.get("class")
+    if column is None or column.lower() not in CLASS_NUMBERS:
+        return table
+    cells = texts(table, column)
+    distinct = {cell for cell in cells if cell}
+    if len(distinct) != 1 or only_class in distinct or not distinct.copy().pop().isdigit():
+        return table
+    # Imported here, because the module of lists builds on this one.
+    from calipers.io.lists.listing import derived
+
+    note = f"{column}: the only number {distinct.pop()} is read as the only class {only_class!r}"
+    table.notes.append(note)
+    return derived(table, {column: [only_class if cell else "" for cell in cells]})
 
 
 def are_file_names(
