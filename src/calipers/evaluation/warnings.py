@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calipers import registry
+from calipers.arrays import n_distinct
 from calipers.data.cohort import UNIT, Cohort
 from calipers.data.look_alikes import NARROWER, note_on_names
 from calipers.data.objects import Predictions
@@ -315,8 +316,7 @@ def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> I
         yield from _repeated(model, predictions)
         if not ranks or not len(predictions):
             continue
-        by_score = np.sort(predictions.score)
-        distinct = 1 + int(np.count_nonzero(by_score[1:] != by_score[:-1]))
+        distinct = n_distinct(predictions.score)
         if not predictions.scored:
             yield f"{model}: no scores; all count as 1, so rankings depend only on the tie rule."
         elif distinct == 1 and len(predictions) > 1:

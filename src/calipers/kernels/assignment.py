@@ -692,16 +692,18 @@ class FateTable:
         return self._cells[key]
 
     @cached_property
-    def arrays(self) -> tuple[I8, NDArray[np.uint8], NDArray[np.uint64]]:
-        """The fates by object, the kind of every row, and the views that each kind counts."""
-        by_object = np.ascontiguousarray(self.fates.T, np.int8)
+    def arrays(self) -> tuple[I8, I32, NDArray[np.uint8], NDArray[np.uint64]]:
+        """Rows of fates and the row of every object (`ragged.rows_by_object`), the kind of every
+        object, and the views that each kind counts.
+        """
+        rows, place = ragged.rows_by_object(self.fates)
         if self.numbering is None:
             native = route.native()
             assert native is not None
-            kind = np.empty(len(by_object), np.uint8)
-            kinds = native.row_kinds(by_object, len(self.fates), kind, route.threads())
-            self.numbering = kind, np.frombuffer(kinds, np.uint64)
-        return by_object, *self.numbering
+            kind = np.empty(len(rows), np.uint8)
+            kinds = native.row_kinds(rows, len(self.fates), kind, route.threads())
+            self.numbering = kind[place] if len(place) else kind, np.frombuffer(kinds, np.uint64)
+        return rows, place, *self.numbering
 
 
 class FateCells(NamedTuple):
@@ -710,7 +712,7 @@ class FateCells(NamedTuple):
     cell: I32  # (n,)
     image: I32  # (n,)
     label: I64  # (n_cells,) ascending
-    flags: NDArray[np.bool_]  # (n_cells, V * 2) whether it is a hit, whether it is counted
+    flags: Flags  # (n_cells, V * 2) whether it is a hit, whether it is counted
     n_classes: int
 
     def totals(self, weights: NDArray[np.integer]) -> I64:
@@ -747,7 +749,6 @@ class FateCells(NamedTuple):
 
 def cells_of(fates: I8, label: I32, image: I64, n_classes: int) -> FateCells:
     """Return the cells of objects with fates (V, n)."""
-    # Object by object in memory: the flags of a row are packed together.
     by_object = np.ascontiguousarray(fates.T)
     hit, counts = by_object == HIT, by_object != IGNORED
     words = np.concatenate([_packed_words(hit), _packed_words(counts)], axis=1)

@@ -49,9 +49,9 @@ class CurveOrder(NamedTuple):
     order.
     """
 
-    order: I64  # (N,) rows of the predictions
+    order: I32  # (N,) rows of the predictions; of millions, numbers of 64 bits are much
     offsets: I64  # (K + 1,) classes
-    ends: I64  # (N,) position at which the operating point of each prediction is read off
+    ends: I32  # (N,) position at which the operating point of each prediction is read off
 
 
 class CurveProblem(NamedTuple):
@@ -109,7 +109,7 @@ def ranking(score: F64, label: I32, n_classes: int, *, blocks: bool) -> CurveOrd
     order = order[np.argsort(small, kind="stable")]
     offsets = ragged.from_counts(np.bincount(label, minlength=n_classes))
     ends = block_ends(score[order], offsets) if blocks else np.arange(len(order))
-    return CurveOrder(order, offsets, ends)
+    return CurveOrder(order.astype(np.int32), offsets, ends.astype(np.int32))
 
 
 def block_ends(score: F64, offsets: I64) -> I64:
@@ -406,7 +406,7 @@ class ReplicatePlan(NamedTuple):
 
 
 def plan(
-    fates: I8, order: I64, offsets: I64, ends: I64, image: I64, *, enveloped: bool
+    fates: I8, order: I32, offsets: I64, ends: I32, image: I64, *, enveloped: bool
 ) -> ReplicatePlan:
     """Return the plan for fates (V, N) in input order and a ranking of the predictions.
 
@@ -458,7 +458,7 @@ class BlockEnds(NamedTuple):
     goes_on: Flags  # whether the next block is of the same class
 
     @classmethod
-    def of(cls, block: I64, label: I64) -> BlockEnds:
+    def of(cls, block: I32, label: I64) -> BlockEnds:
         """Return the ends of blocks (n,), of the classes ``label``, in the order of the ranking."""
         is_last = np.ones(len(block), np.bool_)
         is_last[:-1] = block[1:] != block[:-1]
@@ -485,7 +485,7 @@ def _assemble(
     rows: tuple[list[I64], list[I64]],
     marks: tuple[list[I64], list[I64]],
     parts: dict[int, tuple[I64, I64, I64]],
-    order: I64,
+    order: I32,
     offsets: I64,
     image: I64,
     enveloped: bool,

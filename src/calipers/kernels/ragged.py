@@ -3,7 +3,8 @@
 
 ``offsets`` is int64 of length n + 1; the rows ``offsets[i]:offsets[i+1]`` belong to owner i. Owners
 without rows are allowed everywhere. All kernels and the tables of `calipers.data` use this instead
-of lists of arrays, so that no loop over images is needed.
+of lists of arrays, so that no loop over images is needed. `distinct_rows` holds every distinct row
+of fates once.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import I64
+from calipers.arrays import I8, I32, I64, FateRows
+from calipers.kernels import route
 
 
 def from_counts(counts: NDArray[np.integer]) -> I64:
@@ -100,3 +102,27 @@ def batches(counts: I64, most: int) -> list[tuple[int, int]]:
     cuts = np.searchsorted(total, np.arange(most, int(total[-1]) if len(total) else 0, most)) + 1
     edges = np.unique(np.concatenate([[0], cuts, [len(counts)]])).tolist()
     return list(pairwise(edges))
+
+
+def distinct_rows(fates: I8 | FateRows) -> FateRows:
+    """Return fates (V, n) with every distinct row held once."""
+    if isinstance(fates, FateRows):
+        return fates
+    by_object = np.ascontiguousarray(fates.T, np.int8)
+    native = route.native()
+    if native is not None:
+        place = np.empty(len(by_object), np.int32)
+        first = np.frombuffer(native.distinct_rows(by_object, len(fates), place), np.int64)
+        return FateRows(by_object[first], place)
+    whole_rows = by_object.view(f"V{by_object.shape[1]}").ravel()
+    _, at, number = np.unique(whole_rows, return_index=True, return_inverse=True)
+    return FateRows(by_object[at], number.ravel().astype(np.int32))
+
+
+def rows_by_object(fates: I8 | FateRows) -> tuple[I8, I32]:
+    """Return fates (V, n) as the compiled twins take them: rows, and the row of every object; none
+    of these where each has its own.
+    """
+    if isinstance(fates, FateRows):
+        return fates.rows, fates.place
+    return np.ascontiguousarray(fates.T, np.int8), np.zeros(0, np.int32)

@@ -40,6 +40,7 @@ TWINS = (
     "decayed_scores",
     "decide",
     "decode_text",
+    "distinct_rows",
     "error_types",
     "fused_boxes",
     "group_runs",
@@ -355,9 +356,9 @@ def error_types(
 
 def ranking(
     native: ModuleType, score: F64, label: I32, n_classes: int, blocks: bool
-) -> tuple[I64, I64, I64]:
+) -> tuple[I32, I64, I32]:
     """Twin of `curves.ranking`."""
-    order, ends = np.empty(len(score), np.int64), np.empty(len(score), np.int64)
+    order, ends = np.empty(len(score), np.int32), np.empty(len(score), np.int32)
     offsets = np.empty(n_classes + 1, np.int64)
     native.ranking(_f64(score), _i32(label), n_classes, blocks, order, offsets, ends, threads())
     return order, offsets, ends
@@ -369,14 +370,13 @@ def average_precision(
     """Twin of `curves.average_precision` where every image counts once."""
     result = np.empty(positives.shape)
     points = np.zeros(0) if recalls is None else _f64(recalls)
-    views, ranked = _i64(np.asarray(problem.views)), map(_i64, problem.ranked)
-    sizes = (len(problem.views), len(problem.table.fates), positives.shape[2])
+    views, (order, offsets, ends) = _i64(np.asarray(problem.views)), problem.ranked
     native.average_precision(
         *problem.table.arrays,
         views,
-        *ranked,
+        *(_i32(order), _i64(offsets), _i32(ends)),
         _i64(positives),
-        *sizes,
+        *(len(problem.views), len(problem.table.fates), positives.shape[2]),
         kind,
         points,
         result,

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calipers.arguments import names_fields
-from calipers.arrays import F64, I8, I32, I64, BlockCache, Flags, Gathered
+from calipers.arrays import F64, I8, I32, I64, BlockCache, FateRows, Flags, Gathered
 from calipers.kernels import assignment, curves, ragged
 from calipers.kernels.assignment import FateTable
 
+FEW_VIEWS = 8  # up to which a row of fates is hardly longer than its number
 HITS, COUNTED = range(2)  # entries of `Matches.totals`
 
 FATES = {
@@ -311,6 +312,28 @@ class Matches(ObjectsByImage):
         return joint.result()
 
 
+class JointFateRows:
+    """The fates of blocks, one behind the other; ``room`` is how many objects will come."""
+
+    def __init__(self, n_views: int, *, room: int = 0) -> None:
+        self.n_views = n_views
+        self._numbers: dict[bytes, int] = {}
+        self._place = Gathered(room=room, dtype=np.int32)
+
+    def add(self, fates: I8 | FateRows) -> None:
+        """Append fates (V, n)."""
+        part = ragged.distinct_rows(fates)
+        numbers = []
+        for row in part.rows:
+            numbers.append(self._numbers.setdefault(row.tobytes(), len(self._numbers)))
+        self._place.add(np.array(numbers, np.int32)[part.place])
+
+    def result(self) -> FateRows:
+        """Return the fates of all of them."""
+        rows = np.frombuffer(b"".join(self._numbers), np.int8).reshape(-1, self.n_views)
+        return FateRows(rows, self._place.result())
+
+
 class JointMatches:
     """Matches of blocks, put one behind the other as they come: a block can be forgotten then.
 
@@ -320,7 +343,7 @@ class JointMatches:
     def __init__(self, references: int = 0, predictions: int = 0) -> None:
         self._first: Matches | None = None  # the only one, as long as no other came
         self._room = references, predictions
-        self._columns: dict[str, Gathered] = {}
+        self._columns: dict[str, Gathered | JointFateRows] = {}
         self._pairs: dict[str, Gathered] = {}
         self._offsets: dict[str, list[I64]] = {"reference_offsets": [], "prediction_offsets": []}
         self._tables: list[FateTable] = []  # the numbers of rows, without their fates
@@ -354,6 +377,10 @@ class JointMatches:
             "reference_fate": Gathered(1, room=references),
             "prediction_fate": Gathered(1, room=predictions),
         }
+        # Of millions of predictions under many views, fates are most of the evidence.
+        if len(first.views) > FEW_VIEWS:
+            rows = JointFateRows(len(first.views), room=predictions)
+            self._columns["prediction_fate"] = rows
         if first.forgiven is not None:
             self._columns["forgiven"] = Gathered(1, room=predictions)
         self._pairs = {
@@ -365,7 +392,10 @@ class JointMatches:
     def _append(self, part: Matches) -> None:
         n_references, n_predictions = self._n
         for name, column in self._columns.items():
-            column.add(getattr(part, name), n_references if name == "partner" else 0)
+            if isinstance(column, JointFateRows):
+                column.add(getattr(part, name))
+            else:
+                column.add(getattr(part, name), n_references if name == "partner" else 0)
         self._pairs["reference"].add(part.pairs.reference, n_references)
         self._pairs["prediction"].add(part.pairs.prediction, n_predictions)
         self._pairs["similarity"].add(part.pairs.similarity)

@@ -401,7 +401,7 @@ def _ranking(evidence: Mistakes, *, blocks: bool) -> MistakeRanking:
     if not blocks and _mixed(score, right, ranking):
         first = np.lexsort((row, right))  # mistakes first, each part in input order
         mended = curves.ranking(score[first], label[first], n, blocks=False)
-        ranking = mended._replace(order=first[mended.order])
+        ranking = mended._replace(order=first[mended.order].astype(np.int32))
     return MistakeRanking(FateTable(table), label.astype(np.int32), image, ranking, plain)
 
 

@@ -87,7 +87,7 @@ public:
             if (p_.kind[row] != FULL_ROW)
                 numbered_.add(p_.kind[row]);
             else
-                is_open |= add(&p_.fates[row * p_.n_columns]);
+                is_open |= add(p_.fates.of(row, p_.n_columns));
             if (is_open && p_.ends[k] == k) {
                 settle();
                 is_open = false;
@@ -103,7 +103,7 @@ private:
     // The order by score jumps about in the table of fates: without this, half of the walk is waiting for memory.
     void announce(int64_t row) const {
         if (p_.kind[row] != FULL_ROW) return;
-        const int8_t* fates = &p_.fates[row * p_.n_columns];
+        const int8_t* fates = p_.fates.of(row, p_.n_columns);
         prefetch(fates);
         prefetch(fates + p_.n_columns - 1);
     }
@@ -252,15 +252,15 @@ private:
 
 }  // namespace
 
-void ranking(Span<const double> score, Span<const int32_t> label, int64_t n_classes, bool blocks, Span<int64_t> order,
-             Span<int64_t> offsets, Span<int64_t> ends, int threads) {
+void ranking(Span<const double> score, Span<const int32_t> label, int64_t n_classes, bool blocks, Span<int32_t> order,
+             Span<int64_t> offsets, Span<int32_t> ends, int threads) {
     const int64_t n = score.size;
     std::fill(offsets.data, offsets.data + n_classes + 1, 0);
     for (int64_t k = 0; k < n; ++k) ++offsets[label[k] + 1];
     for (int64_t c = 0; c < n_classes; ++c) offsets[c + 1] += offsets[c];
     // The rows of every class first: keys are then needed for one class at a time, not for all.
     std::vector<int64_t> place(offsets.data, offsets.data + n_classes);
-    for (int64_t k = 0; k < n; ++k) order[place[label[k]]++] = k;
+    for (int64_t k = 0; k < n; ++k) order[place[label[k]]++] = static_cast<int32_t>(k);
     parallel(n_classes, threads, [&](int64_t c) {
         const int64_t start = offsets[c], stop = offsets[c + 1];
         std::vector<Entry> entries(stop - start), spare;
@@ -268,9 +268,9 @@ void ranking(Span<const double> score, Span<const int32_t> label, int64_t n_clas
         radix_sort(entries.data(), stop - start, spare);
         for (int64_t k = stop - 1; k >= start; --k) {
             const Entry& entry = entries[k - start];
-            order[k] = entry.row;
+            order[k] = static_cast<int32_t>(entry.row);
             const bool tied = blocks && k + 1 < stop && entry.key == entries[k + 1 - start].key;
-            ends[k] = tied ? ends[k + 1] : k;
+            ends[k] = tied ? ends[k + 1] : static_cast<int32_t>(k);
         }
     });
 }

@@ -137,8 +137,9 @@ void totals(const TotalsProblem& p, Span<int64_t> result) {
             n_own += present & (p.kind[k] == FULL_ROW);
         }
         for (int64_t j = 0; j < n_own; ++j) {
-            counted[p.label[own[j]]].add(&p.fates[own[j] * p.n_views]);
-            hits[p.label[own[j]]].add(&p.fates[own[j] * p.n_views]);
+            const int8_t* row = p.fates.of(own[j], p.n_views);
+            counted[p.label[own[j]]].add(row);
+            hits[p.label[own[j]]].add(row);
         }
     }
     KindSums numbered(p.kinds, p.n_views);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "types.h"
+#include "rows.h"
 
 namespace calipers {
 
@@ -56,7 +56,7 @@ std::vector<uint64_t> decide(const FateProblem& problem, const FateTables& table
 
 // (V, 2, K): how many hits and how many counted objects every class has, among those with rank < limit.
 struct TotalsProblem {
-    Span<const int8_t> fates;  // (n, V)
+    FateRows fates;            // of V columns
     Span<const uint8_t> kind;  // (n,) and what the kinds count, see kinds.h
     Span<const uint64_t> kinds;
     Span<const int32_t> label, rank;

@@ -146,9 +146,16 @@ inline bool fit(const ErrorProblem& p, const ErrorTables& t) {
            t.similarity.size == n;
 }
 
+// Whether there is a row of fates for each of n objects.
+inline bool has_rows(const FateRows& fates, int64_t n, int64_t n_views) {
+    if (fates.place.size == 0) return fates.rows.size == n * n_views;
+    const int64_t n_rows = n_views ? fates.rows.size / n_views : 0;
+    return fates.place.size == n && fates.rows.size == n_rows * n_views && within(fates.place, n_rows);
+}
+
 inline bool fit(const TotalsProblem& p, Span<int64_t> result) {
     const int64_t n = p.label.size;
-    return is_count(p.n_views) && is_count(p.n_classes) && p.fates.size == n * p.n_views && p.kind.size == n &&
+    return is_count(p.n_views) && is_count(p.n_classes) && has_rows(p.fates, n, p.n_views) && p.kind.size == n &&
            are_kinds(p.kind, p.kinds.size) && within(p.label, p.n_classes) && (p.rank.size == 0 || p.rank.size == n) &&
            result.size == p.n_views * 2 * p.n_classes;
 }
@@ -156,7 +163,7 @@ inline bool fit(const TotalsProblem& p, Span<int64_t> result) {
 inline bool fit(const CurveProblem& p) {
     const int64_t n = p.kind.size;
     return is_count(p.n_columns) && is_count(p.n_views) && is_count(p.n_classes) && within(p.views, p.n_columns) &&
-           p.fates.size == n * p.n_columns && are_kinds(p.kind, p.kinds.size) && p.views.size == p.n_views &&
+           has_rows(p.fates, n, p.n_columns) && are_kinds(p.kind, p.kinds.size) && p.views.size == p.n_views &&
            p.order.size == n && within(p.order, n) && p.ends.size == n && p.offsets.size == p.n_classes + 1 &&
            cover(p.offsets, n) && p.positives.size == p.n_views * p.n_classes;
 }

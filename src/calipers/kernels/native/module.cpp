@@ -95,11 +95,23 @@ PyObject* py_row_kinds(PyObject*, PyObject* args) {
     return joined<uint64_t>(kinds, [](const std::vector<uint64_t>& k) -> auto& { return k; });
 }
 
+PyObject* py_distinct_rows(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Span<const int8_t> fates;
+    Span<int32_t> place;
+    int64_t n_views;
+    if (!arguments.all(fates, n_views, place)) return nullptr;
+    require(is_count(n_views) && fates.size == place.size * n_views);
+    std::vector<std::vector<int64_t>> first(1);
+    unlocked([&] { first[0] = distinct_rows(fates, n_views, place); });
+    return joined<int64_t>(first, [](const std::vector<int64_t>& k) -> auto& { return k; });
+}
+
 PyObject* py_totals(PyObject*, PyObject* args) {
     Arguments arguments(args);
     TotalsProblem p;
     Span<int64_t> result;
-    if (!arguments.all(p.fates, p.kind, p.kinds, p.label, p.rank, p.n_views, p.n_classes, p.limit, result)) return nullptr;
+    if (!arguments.all(p.fates.rows, p.fates.place, p.kind, p.kinds, p.label, p.rank, p.n_views, p.n_classes, p.limit, result)) return nullptr;
     require(fit(p, result));
     unlocked([&] { totals(p, result); });
     Py_RETURN_NONE;
@@ -109,11 +121,12 @@ PyObject* py_ranking(PyObject*, PyObject* args) {
     Arguments arguments(args);
     Span<const double> score;
     Span<const int32_t> label;
-    Span<int64_t> order, offsets, ends;
+    Span<int32_t> order, ends;
+    Span<int64_t> offsets;
     int64_t n_classes, blocks, threads;
     if (!arguments.all(score, label, n_classes, blocks, order, offsets, ends, threads)) return nullptr;
     const int64_t n = score.size;
-    require(label.size == n && order.size == n && ends.size == n && is_count(n_classes) && offsets.size == n_classes + 1 &&
+    require(n <= INT32_MAX && label.size == n && order.size == n && ends.size == n && is_count(n_classes) && offsets.size == n_classes + 1 &&
             within(label, n_classes));
     unlocked([&] {
         ranking(score, label, n_classes, blocks != 0, order, offsets, ends, static_cast<int>(threads));
@@ -127,7 +140,7 @@ PyObject* py_average_precision(PyObject*, PyObject* args) {
     Span<const double> recalls;
     Span<double> result;
     int64_t kind, threads;
-    if (!arguments.all(p.fates, p.kind, p.kinds, p.views, p.order, p.offsets, p.ends, p.positives, p.n_views, p.n_columns,
+    if (!arguments.all(p.fates.rows, p.fates.place, p.kind, p.kinds, p.views, p.order, p.offsets, p.ends, p.positives, p.n_views, p.n_columns,
                        p.n_classes, kind, recalls, result, threads))
         return nullptr;
     require(fit(p) && result.size == p.positives.size && has_order(recalls));
@@ -425,6 +438,7 @@ PyMethodDef methods[] = {
     {"ranks", guarded<py_ranks>, METH_VARARGS, "Place of every prediction in its cell."},
     {"decide", guarded<py_decide>, METH_VARARGS, "Fates of all objects under all views."},
     {"error_types", guarded<py_error_types>, METH_VARARGS, "What kind of mistake every prediction is."},
+    {"distinct_rows", guarded<py_distinct_rows>, METH_VARARGS, "Numbers the distinct rows of fates."},
     {"row_kinds", guarded<py_row_kinds>, METH_VARARGS, "Numbers the rows of fates that have no hit."},
     {"totals", guarded<py_totals>, METH_VARARGS, "Numbers of hits and of counted objects."},
     {"ranking", guarded<py_ranking>, METH_VARARGS, "Predictions in the order of a curve."},
