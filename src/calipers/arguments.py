@@ -229,7 +229,7 @@ class _Border:
         for k, value in (*enumerate(args), *options.items()):
             if _has_masked(value):
                 name = names[min(k, len(names) - 1)] if isinstance(k, int) else k
-                problem = f"{name} has masked entries, which are no values"
+                problem = f"{name} has masked entries, which have no value"
                 raise UsageError(f"{self.function.__name__}: {problem}; fill them in or leave out")
 
     def _read(self) -> list[tuple[int, str, frozenset[type], Any]]:

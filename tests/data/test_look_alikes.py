@@ -39,6 +39,8 @@ COMPOSED, DECOMPOSED = "M\u00fcller", "Mu\u0308ller"
         ("P1", "p1", "'P1' and 'p1'"),
         ("7", "7.0", "'7' and '7.0'"),
         ("7", "007", "'7' and '007'"),
+        ("1", "1e0", "'1' and '1e0'"),
+        ("1200", "1.2E+3", "'1200' and '1.2E+3'"),
         ("患者 1", "患者 1 ", r"'患者 1' and '患者 1\x20'"),
     ],
 )
@@ -50,7 +52,23 @@ def test_pairs_are_shown_with_what_is_hidden(first: str, second: str, shown: str
 
 def test_other_names_are_left_alone() -> None:
     # Two of them at a time: what the quick look at all of them together takes for plain, and not.
-    others = ["P1", "P2", "P12", "P1_2", "7", "8", "70", "7.5", "a|b", "a|B x", "Müller", "Moller"]
+    others = [
+        "P1",
+        "P2",
+        "P12",
+        "P1_2",
+        "7",
+        "8",
+        "70",
+        "7.5",
+        "75e-1x",
+        "1e100",
+        "12e4567890",
+        "a|b",
+        "a|B x",
+        "Müller",
+        "Moller",
+    ]
     assert look_alikes(others) == []
     assert look_alikes(["a|b", "A|B"]) == [("a|b", "A|B")]
     assert look_alikes(["a|b", "a", "b"]) == []

@@ -241,6 +241,10 @@ def _binary(folder: Path, read: Callable[..., Callable[..., Any]]) -> Iterator[T
 
     judge = agrees(tool_peers.label_picture)
     yield Target("label-volumes", damage_labels, read("l.png", "l.png", "l.png"), judge)
+    for suffix in (".nii", ".mha", ".nrrd"):
+        name, judge = f"l{suffix}", agrees(tool_peers.label_volume(suffix))
+        damage_volume = _damaged_labels(folder / f"sound{suffix}")
+        yield Target(f"label-volumes {suffix}", damage_volume, read(name, name, name), judge)
     try:
         # Here, because it skips whoever imports it where there is no pydicom.
         from dicom_cases import report, report_images
@@ -270,3 +274,26 @@ def _binary(folder: Path, read: Callable[..., Callable[..., Any]]) -> Iterator[T
         return mutate.of_report(rng, whole)
 
     yield Target("dicom-sr", damage_report, read("r.dcm", "r.dcm", "r.dcm"), judge_report)
+
+
+def _damaged_labels(path: Path) -> Damage:
+    """Return volumes of labels, as SimpleITK writes them, some of them with other bytes."""
+
+    def damage(rng: Random) -> bytes:
+        import SimpleITK as sitk
+
+        labels = np.zeros((5, 12, 16), np.uint8)
+        labels[1:3, 2:5, 3:7], labels[2:4, 7:10, 8:15] = 1, 2
+        for _ in range(int(rng.integers(0, 6))):
+            z, y, x = (int(rng.integers(side)) for side in labels.shape)
+            labels[z : z + 2, y : y + int(rng.integers(1, 4)), x : x + 2] = rng.integers(0, 4)
+        kind = ("u1", "i2", "i4", "u2")[int(rng.integers(4))]
+        image = sitk.GetImageFromArray(labels.astype(kind))
+        image.SetSpacing((0.5, 0.5, 2.0))
+        if rng.random() < 0.5:  # turned: boxes are those of the array as it is stored
+            image.SetDirection((-1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, -1.0))
+        sitk.WriteImage(image, str(path))
+        whole = path.read_bytes()
+        return mutate.of_bytes(rng, whole) if rng.random() < 0.5 else whole
+
+    return damage

@@ -66,6 +66,18 @@ def test_label_pictures(tmp_path: Path) -> None:
     assert_agreement(cohort, cohort.references, wanted, 2)
 
 
+@pytest.mark.parametrize("suffix", [".nii", ".mha", ".nrrd"])
+def test_label_volumes(tmp_path: Path, suffix: str) -> None:
+    sitk = pytest.importorskip("SimpleITK")
+    voxels = np.zeros((4, 12, 16), np.uint8)
+    voxels[1:3, 2:5, 3:7], voxels[3, 5, 7], voxels[0:2, 7:10, 8:15] = 1, 1, 2
+    path = tmp_path / f"l{suffix}"
+    sitk.WriteImage(sitk.GetImageFromArray(voxels), str(path))
+    cohort = cal.read(path)
+    wanted = tool_peers.label_volume(suffix)(path.read_bytes())
+    assert_agreement(cohort, cohort.references, wanted, 2)
+
+
 def test_nndetection(tmp_path: Path) -> None:
     put(tmp_path, {"refs/c.json": INSTANCES, "p/c_boxes.json": BOXES})
     write_volume(tmp_path / "refs" / "c.npy", labels())

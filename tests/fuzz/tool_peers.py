@@ -11,13 +11,14 @@ import json
 import math
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from PIL import Image
 from scipy import ndimage
 
+from fuzz import volumes
 from fuzz.peers import Disagreement, Row, cells, lines_of, number, plain
 
 SUFFIXES = ("rectanglelabels", "polygonlabels", "ellipselabels", "brushlabels", "labels")
@@ -297,6 +298,19 @@ def label_picture(content: bytes) -> list[Row]:
             raise ValueError(image.mode)
         labels = np.asarray(image)
     return _regions(labels, "l")
+
+
+def label_volume(suffix: str) -> Callable[[bytes], list[Row]]:
+    """Return the peer of a volume of labels, which nibabel or SimpleITK reads."""
+
+    def peer(content: bytes) -> list[Row]:
+        labels, _, _ = volumes.PEERS[suffix](content)
+        # Axes of one voxel may be left out, and labels are whole numbers.
+        if labels.ndim != 3 or 1 in labels.shape or (labels != np.rint(labels)).any():
+            raise ValueError(labels.shape)
+        return _regions(labels.astype(np.int64), "l")
+
+    return peer
 
 
 def _regions(labels: np.ndarray, name: str) -> list[Row]:

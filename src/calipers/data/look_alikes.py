@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from typing import Any
 from unicodedata import category, normalize
 
@@ -31,17 +32,21 @@ SAME_LOOK = str.maketrans(CYRILLIC[0] + GREEK[0], CYRILLIC[1] + GREEK[1]) | dict
 # Drawn as nothing, although Unicode does not count them among the format characters.
 BLANK_SIGNS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 VARIATIONS = frozenset(map(chr, range(0xFE00, 0xFE10)))
-# Names that are whole numbers, but not as they are usually written: 07 or 7.0.
-ODD_NUMBER = re.compile(r"(?:\A|\|)(?:0\d+(?:\.0+)?|\d+\.0+)(?=\||\Z)", re.ASCII)
-WHOLE = re.compile(r"0*(\d+)(?:\.0+)?", re.ASCII)
+# Names that are numbers, but not as whole numbers are usually written: 07, 7.0 or 7e0.
+ODD_NUMBER = re.compile(
+    r"(?:\A|\|)(?:0\d+(?:\.0*)?|\d+\.0*|\d+(?:\.\d*)?e[-+]?\d{1,2})(?=\||\Z)", re.ASCII | re.I
+)
+WHOLE = re.compile(r"0*(\d+)(?:\.0*)?", re.ASCII)
+# As spreadsheets and programs write large numbers; a longer exponent is that of a name.
+SCIENTIFIC = re.compile(r"\d+(?:\.\d*)?e[-+]?\d{1,2}", re.ASCII)
 
 
 def look_alikes(names: Iterable[Any]) -> list[tuple[str, str]]:
     """Return pairs of names that differ, and that a reader may take for one.
 
     They differ in blanks, in signs that are not drawn, in the Unicode form of accents, in case, in
-    letters of other scripts that look the same, or in the way a whole number is written (7, 07 and
-    7.0).
+    letters of other scripts that look the same, or in the way a whole number is written (7, 07, 7.0
+    and 7e0).
     """
     texts = [name for name in names if isinstance(name, str)]
     together = "|".join(texts)
@@ -145,5 +150,9 @@ def _similar(name: str) -> str:
         # The table holds letters of both cases: those of one case alone need not look alike.
         name = normalize("NFKC", name.translate(SAME_LOOK))
     name = name.casefold()
-    number = WHOLE.fullmatch(name) if name[:1].isdigit() else None
+    if not name[:1].isdigit():
+        return name
+    if "e" in name and SCIENTIFIC.fullmatch(name):
+        name = format(Decimal(name), "f")
+    number = WHOLE.fullmatch(name)
     return number[1] if number else name

@@ -226,7 +226,7 @@ class _Queue(Generic[Item, Result]):
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery(Generic[Result]):
+class TicketedResult(Generic[Result]):
     """A result with its ticket: of which run and which item it is."""
 
     ticket: tuple[str, int]
@@ -235,19 +235,19 @@ class Delivery(Generic[Result]):
 
 def _delivery(
     work: Callable[[Item], Result], ticket: tuple[str, int], item: Item
-) -> Delivery[Result]:
+) -> TicketedResult[Result]:
     """Do the work on an item, wherever the executor runs it."""
-    return Delivery(ticket, work(item))
+    return TicketedResult(ticket, work(item))
 
 
-def _delivered(future: Future[Delivery[Result]], ticket: tuple[str, int]) -> Result:
+def _delivered(future: Future[TicketedResult[Result]], ticket: tuple[str, int]) -> Result:
     """Wait for a result, and raise unless it is that of this item in this run.
 
     An executor is code of others: one that mixes up its results would change numbers silently.
     """
     delivery: Any = _outcome(future)
     # Known by its name: a worker may have loaded the class by itself.
-    if type(delivery).__name__ != "Delivery" or not hasattr(delivery, "ticket"):
+    if type(delivery).__name__ != "TicketedResult" or not hasattr(delivery, "ticket"):
         raise UsageError(
             f"executor returned {shown(delivery)} instead of the result of item {ticket[1] + 1}: "
             "its method submit has to call the function with its arguments and return a Future "

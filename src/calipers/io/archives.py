@@ -171,18 +171,17 @@ def find_member(path: Path) -> ArchiveMember | None:
 
 def _members(path: Path) -> tuple[dict[str, ArchiveMember], int]:
     """Return name -> member, and the number of links, which are not followed."""
-    try:
-        facts = os.stat(path)
-    except (OSError, ValueError):
-        raise InputError("an archive", rule="not-found", file=str(path)) from None
-    return _parsed(str(path), facts.st_size, facts.st_mtime_ns)
+    version = version_of(path)
+    if version is None:
+        raise InputError("an archive", rule="not-found", file=str(path))
+    return _parsed(str(path), version)
 
 
 @lru_cache(maxsize=KEPT)
-def _parsed(path: str, size: int, changed: int) -> tuple[dict[str, ArchiveMember], int]:
-    """Parse the list of an archive; ``changed`` is there so that a new file is parsed again."""
+def _parsed(path: str, version: FileVersion) -> tuple[dict[str, ArchiveMember], int]:
+    """Parse the list of an archive; ``version`` is there so that a new file is parsed again."""
     members: dict[str, ArchiveMember] = {}
-    n_links = 0
+    n_links, size = 0, version[0]
     entries = _in_tar if path.lower().endswith(".tar") else _in_zip
     with open_regular(Path(path), follow=True) as stream:
         for member in entries(path, stream, size):
@@ -196,10 +195,10 @@ def _parsed(path: str, size: int, changed: int) -> tuple[dict[str, ArchiveMember
                 )
             if member.start + member.packed > size:
                 raise _broken(path, f"{size:,} bytes", f"an archive that holds {member.name!r}")
-            members[member.name] = replace(member, version=(size, changed))
+            members[member.name] = replace(member, version=version)
             if len(members) + n_links > MOST_ENTRIES:
                 raise InputError(f"at most {MOST_ENTRIES:,} members", rule="too-large", file=path)
-        require_version(path, (size, changed), version_of(stream.fileno()))
+        require_version(path, version, version_of(stream.fileno()))
     if not members:
         raise InputError("an archive with files", rule="no-volumes", file=path)
     return members, n_links

@@ -124,8 +124,7 @@ class FileBytes:
 
     def require_unchanged(self) -> None:
         """Raise if another program has written to the file since it was opened and hashed."""
-        opened = self._status.st_size, self._status.st_mtime_ns
-        require_version(self.file, opened, version_of(self._stream.fileno()))
+        require_version(self.file, _version(self._status), version_of(self._stream.fileno()))
 
     def stream(self) -> BinaryIO:
         """Return the open file, for a library that reads it by itself."""
@@ -134,7 +133,9 @@ class FileBytes:
 
 
 Buffer = bytes | FileBytes
-FileVersion = tuple[int, int]  # bytes, and the time of the last change in nanoseconds
+# Bytes, the times of the last change of content and of the file itself in nanoseconds, and which
+# file it is. Two writes of one length within a tick of the clock, about 4 ms, look alike.
+FileVersion = tuple[int, int, int, int]
 
 
 def version_of(file: Path | str | int) -> FileVersion | None:
@@ -143,7 +144,12 @@ def version_of(file: Path | str | int) -> FileVersion | None:
         status = os.stat(file)
     except (OSError, ValueError):
         return None
-    return status.st_size, status.st_mtime_ns
+    return _version(status)
+
+
+def _version(status: os.stat_result) -> FileVersion:
+    # A program that sets the time of the content back does not set back the other.
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def require_version(file: str, version: FileVersion | None, now: FileVersion | None) -> None:
@@ -383,6 +389,7 @@ def open_source(path: Path | str, progress: Progress | None = None) -> InputFile
                 n_bytes, sha256 = len(content), hashlib.sha256(content).hexdigest()
             else:
                 data = FileBytes(file, str(path))
+                _require_content(data[:HEAD], str(path))
                 opened = InputFile(str(path), data, size, "", progress=progress)
                 sha256, n_bytes = _hash_of(file, partial(opened.advance, step="hashing"))
             require_version(str(path), version, version_of(file.fileno()))
@@ -396,6 +403,20 @@ def open_source(path: Path | str, progress: Progress | None = None) -> InputFile
         if data[: len(mark)] == mark:
             return replace(_as_utf8(path, data[:], encoding, sha256), progress=progress)
     return InputFile(str(path), data, len(data), sha256, progress=progress)
+
+
+def _require_content(head: bytes, file: str) -> None:
+    """Raise for a large file that begins with nothing: none of the formats does, and to hash its
+    gigabytes first would take seconds.
+    """
+    if not any(head):
+        raise InputError(
+            "content",
+            rule="empty-file",
+            file=file,
+            value=f"{len(head):,} NUL bytes at the beginning",
+            hint="the file was created but not written: copy or export it again",
+        )
 
 
 def first_lines(file: InputFile, most: int) -> InputFile:
@@ -506,10 +527,13 @@ def open_folder(path: Path | str) -> InputFolder:
         if name.lower().endswith(ANNOTATION_SUFFIXES):
             _check_name(str(path), name)
             with open_regular(Path(real_path), follow=False) as stream:
+                if (versions[name] or (0,))[0] > COPIED:
+                    _require_content(stream.read(HEAD), f"{path}/{name}")
+                    stream.seek(0)
                 content, n_bytes = _hash_of(stream)
             size += n_bytes
         else:
-            length, _ = versions[name] or (0, 0)
+            length = (versions[name] or (0,))[0]
             content = f"{length} bytes"
         digest.update(f"{name}\0{content}\0".encode("utf-8", "surrogateescape"))
     notes = []
