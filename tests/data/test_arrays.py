@@ -269,13 +269,30 @@ def test_what_is_given_and_not_used_is_said() -> None:
     assert [file.notes for file in cohort.intake.files] == [
         ("scores given for 1 images; not used for references",),
         (),
-        (
-            "patient given for 1 images; not used for predictions",
-            "width given for 1 images; not used for predictions",
-        ),
+        ("patient given for 1 images; not used for predictions",),
     ]
     assert not cohort.images.groups
     assert not build([R], [P]).intake.notes
+
+
+@pytest.mark.parametrize(
+    ("stated", "field"),
+    [({"width": 50}, "size"), ({"spacing": (1, 2)}, "spacing")],
+)
+def test_predictions_on_other_pixels_than_the_references_are_refused(
+    stated: dict[str, Any], field: str
+) -> None:
+    """As in files: their boxes have another scale."""
+    box = [[0, 0, 10, 10]]
+    image = {"boxes": box, "labels": [0], "width": 100, "height": 80, "spacing": (0.703125, 1)}
+    images = [image | {"image_id": "a"}, image | {"image_id": "b"}]
+    box_of_model = {"boxes": box, "labels": [0], "scores": [0.5], "image_id": "b"}
+    same = box_of_model | {"width": 100, "height": None, "spacing": (0.703, 1)}
+    cohort = Cohort.from_arrays(images, [same], classes=("n",), box_format="xyxy")
+    assert len(cohort.predictions("model")) == 1
+    with pytest.raises(InputError, match="image 'b' in the references") as refused:
+        Cohort.from_arrays(images, [same | stated], classes=("n",), box_format="xyxy")
+    assert (refused.value.rule, refused.value.field) == ("size-conflict", field)
 
 
 def test_no_images_at_all() -> None:

@@ -206,6 +206,19 @@ def test_if_the_order_never_turns_the_sentences_say_so():
     )
 
 
+def test_models_that_are_always_tied_have_no_winner_and_no_agreement():
+    """The first model had the best value, and agreement was nan, without a reason."""
+    empty = {"boxes": np.zeros((0, 4)), "labels": [], "scores": []}
+    references = [{"boxes": [[0, 0, 10, 10 + k]], "labels": [0]} for k in range(6)]
+    models = {name: [empty] * 6 for name in "abc"}
+    cohort = cal.Cohort.from_arrays(references, models, classes=("n",), box_format="xyxy")
+    grid = {"metric": ["AP"], "threshold": [0.3, 0.5]}
+    sentences = cal.multiverse(cohort, grid).sentences()
+    assert sentences[0].startswith("a, b and c share the best value under the base")
+    assert any("is undefined: all models are tied in every one" in text for text in sentences)
+    assert not any("nan" in text for text in sentences)
+
+
 def test_a_flip_of_an_unknown_model_names_the_nearest():
     found = multiverse_of([[2, 1], [1, 2]], [{"metric": "AP"}, {"metric": "F1"}])
     assert found.flip_of("b", "a").better == "a"

@@ -327,6 +327,12 @@ def test_models_without_masks_are_named():
         object_stability(cohort.with_predictions("model-2", boxes), "mask-iou", ci=False)
 
 
+def test_no_images_are_refused():
+    cohort = cohort_of("plain", 1, models=2).take([])
+    with pytest.raises(InputError, match="at least one image"):
+        object_stability(cohort)
+
+
 def test_one_model_is_refused():
     cohort = cohort_of("plain", 1)
     with pytest.raises(InputError, match=r"two or more models.*model-1") as error:

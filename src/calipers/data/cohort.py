@@ -41,6 +41,7 @@ ORIGINAL = "original image"
 MOST_CLASSES = 4096  # more are a column of ids, and each of them has rows of its own
 # `Cohort.group` accepts this name in every cohort, so no column may have it.
 UNIT = "image"
+SAME_SPACING = 1e-3  # relative: 0.703 mm in one file and 0.703125 mm in the other are the same
 
 
 @names_fields

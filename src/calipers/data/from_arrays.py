@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import F64, UNEQUAL, host_array
-from calipers.data.cohort import UNIT, Cohort, FileIntake, Images, Intake
+from calipers.data.cohort import SAME_SPACING, UNIT, Cohort, FileIntake, Images, Intake
 from calipers.data.group_columns import group_column
 from calipers.data.masks import Masks, no_masks
 from calipers.data.objects import BOX_FORMATS, Predictions
@@ -47,6 +47,7 @@ PER_OBJECT = {
 }
 SHAPES = ("boxes", "masks", "points")
 FLAGS = ("ignore", "crowd")  # columns that may hold yes and no
+SIDES = ("width", "height", "depth")
 PER_IMAGE = ("image_id", "width", "height", "depth", "spacing")
 RESERVED = {
     *SHAPES,
@@ -85,6 +86,7 @@ def cohort_from_arrays(
     for name, records in _models(predictions).items():
         index = _pair(records, ids, name)
         where = f"predictions[{name!r}]"
+        _check_same_images(records, index, images, where)
         boxes = _delivery(records, index, "predictions", where, len(classes), form)
         _learn_sizes(images, boxes)
         findings = examine(boxes, images.size, "predictions", score_scale=score_scale)
@@ -219,17 +221,52 @@ def _record_dimensions(record: Mapping[str, Any]) -> int | None:
 
 
 def _images(records: Records, ids: Sequence[str], dimensions: int) -> Images:
-    sides = ("width", "height", "depth")[:dimensions]
-    size = np.full((len(ids), dimensions), np.nan)
-    spacing = np.full((len(ids), dimensions), np.nan)
+    size, spacing = _measures(records, "references", dimensions)
     names: dict[str, None] = {}  # of groups, in the order in which they occur
-    for k, record in enumerate(records):
-        size[k] = [_lengths(record.get(side, np.nan), side, (), k) for side in sides]
-        if "spacing" in record:
-            spacing[k] = _lengths(record["spacing"], "spacing", (dimensions,), k)
+    for record in records:
         names.update(dict.fromkeys(name for name in record if name not in RESERVED))
     groups = {name: _group(records, name) for name in names}
     return Images(tuple(ids), size, spacing, groups)
+
+
+def _measures(
+    records: Records, where: str, dimensions: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the sizes and spacings that records state, NaN where they state nothing."""
+    size = np.full((len(records), dimensions), np.nan)
+    spacing = np.full((len(records), dimensions), np.nan)
+    for k, record in enumerate(records):
+        for axis, side in enumerate(SIDES[:dimensions]):
+            if record.get(side) is not None:
+                size[k, axis] = _lengths(record[side], side, (), f"{where}[{k}]")
+        if record.get("spacing") is not None:
+            spacing[k] = _lengths(record["spacing"], "spacing", (dimensions,), f"{where}[{k}]")
+    return size, spacing
+
+
+def _check_same_images(records: Records, index: Sequence[int], images: Images, where: str) -> None:
+    """Raise if predictions state another size or spacing of an image: their boxes have another
+    scale.
+    """
+    size, spacing = _measures(records, where, images.size.shape[1])
+    for name, measure, expected, tolerance in (
+        ("size", size, images.size, 0.0),
+        ("spacing", spacing, images.spacing, SAME_SPACING),
+    ):
+        of_image = expected[np.asarray(index, np.int64)]
+        is_known = ~np.isnan(measure) & ~np.isnan(of_image)
+        differs = (is_known & ~np.isclose(measure, of_image, rtol=tolerance, atol=0)).any(axis=1)
+        if differs.any():
+            k = int(differs.argmax())
+            raise InputError(
+                f"the {name} of image {images.ids[index[k]]!r} in the references, "
+                f"{of_image[k].tolist()}",
+                rule="size-conflict",
+                location=f"{where}[{k}]",
+                field=name,
+                value=measure[k].tolist(),
+                hint="boxes on resized or resampled images have to be scaled back",
+            )
 
 
 def _learn_sizes(images: Images, delivery: Delivery) -> None:
@@ -241,7 +278,7 @@ def _learn_sizes(images: Images, delivery: Delivery) -> None:
         images.size[image] = np.where(is_known, images.size[image], delivery.masks.size[first])
 
 
-def _lengths(value: Any, name: str, shape: tuple[int, ...], k: int) -> NDArray[np.float64]:
+def _lengths(value: Any, name: str, shape: tuple[int, ...], where: str) -> NDArray[np.float64]:
     """Return lengths above zero, or NaN for unknown ones."""
     expected = f"{shape[0]} numbers above zero" if shape else "a number above zero"
     try:
@@ -252,9 +289,7 @@ def _lengths(value: Any, name: str, shape: tuple[int, ...], k: int) -> NDArray[n
         lengths.shape != shape
         or not (np.isnan(lengths) | ((lengths > 0) & np.isfinite(lengths))).all()
     ):
-        raise InputError(
-            expected, rule="image-size", location=f"references[{k}]", field=name, value=value
-        )
+        raise InputError(expected, rule="image-size", location=where, field=name, value=value)
     return lengths
 
 
@@ -446,9 +481,7 @@ def _intake(role: Role, title: str, records: Records, n: int) -> FileIntake:
 
 def _notes(records: Records, role: Role) -> Iterator[str]:
     """Name the keys that are not used; further keys of references are group columns."""
-    keys_in_use = {*SHAPES, *PER_OBJECT[role], "image_id"}
-    if role == "references":
-        keys_in_use.update(PER_IMAGE)
+    keys_in_use = {*SHAPES, *PER_OBJECT[role], *PER_IMAGE}
     n_images: Counter[str] = Counter()
     for record in records:
         n_images.update(name for name, value in record.items() if value is not None)

@@ -29,7 +29,14 @@ from calipers.evaluation.result import Evaluation
 from calipers.metrics.base import Metric
 from calipers.results.document import Document
 from calipers.results.estimate import number
-from calipers.show.words import interval_text, level_text, number_text, percent_text, two_decimals
+from calipers.show.words import (
+    interval_text,
+    join,
+    level_text,
+    number_text,
+    percent_text,
+    two_decimals,
+)
 from calipers.statistics.estimates import weighed
 from calipers.statistics.support import FEWEST_UNITS
 from calipers.statistics.weights import BLOCK, Weights, bootstrap
@@ -241,10 +248,17 @@ class Multiverse(Document):
         """Return the findings of the multiverse in sentences, the most important first."""
         won, n = self._share_won(self.winner), len(self.each)
         base = configuration_label(self.each[self.base])
-        sentences = [
-            f"{self.winner} has the best value under the base configuration ({base}), and in "
-            f"{won} of {n} configurations."
-        ]
+        leaders = self._leaders()
+        if len(leaders) == 1:
+            sentences = [
+                f"{self.winner} has the best value under the base configuration ({base}), and in "
+                f"{won} of {n} configurations."
+            ]
+        else:
+            sentences = [
+                f"{join(leaders)} share the best value under the base configuration ({base}); "
+                f"{self.winner} has it in {won} of {n} configurations."
+            ]
         rivals = [m for m in self.models if m != self.winner and self.wins[m] > 0]
         rivals.sort(key=lambda model: -self.wins[model])
         if rivals:
@@ -258,13 +272,21 @@ class Multiverse(Document):
             )
         sentences.append(self._flip_sentence())
         # For two models W and tau only say how often one of them wins.
-        if len(self.models) > 2:
+        if len(self.models) > 2 and np.isnan(self.kendall_w):
+            why = "all models are tied in every one" if n > 1 else "there is only one"
+            sentences.append(f"Agreement of the configurations on the order is undefined: {why}.")
+        elif len(self.models) > 2:
             w = f"Kendall's W = {two_decimals(self.kendall_w)}{self._w_interval()}"
             sentences.append(
                 f"Agreement of the configurations on the order: {w}, "
                 f"mean tau-b {two_decimals(self.mean_tau)}."
             )
         return [*sentences, *self._robustness_sentences()]
+
+    def _leaders(self) -> list[str]:
+        """Return the models with the best value under the base configuration, several if tied."""
+        values = self.values[self.base]
+        return [self.models[k] for k in np.flatnonzero(values == values.max()).tolist()]
 
     def _share_won(self, model: str) -> str:
         """Return the share of configurations that a model wins, with its interval if known."""

@@ -37,7 +37,7 @@ import numpy as np
 from calipers import registry
 from calipers.arrays import F64, I64
 from calipers.data.cohort import Cohort
-from calipers.errors import UsageError, finite, flag, several, shown
+from calipers.errors import InputError, UsageError, finite, flag, several, shown
 from calipers.kernels.resampling import check_seed
 from calipers.matching.criteria import Criterion
 from calipers.matching.matches import View
@@ -146,6 +146,8 @@ def object_stability(
     """
     view = _view(criterion, threshold, assignment, score_cut)
     names = select_models(cohort, models)
+    if cohort.n_images == 0:
+        raise InputError("at least one image", rule="no-images")
     check_level(level)
     check_seed(seed)
     check_jobs(jobs)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from calipers.arrays import F64, I32, I64, Column, Flags
-from calipers.data.cohort import UNIT, FileIntake
+from calipers.data.cohort import SAME_SPACING, UNIT, FileIntake
 from calipers.data.look_alikes import hint_on_names
 from calipers.data.rules import Delivery, Finding, Source
 from calipers.errors import InputError, did_you_mean
@@ -63,7 +63,6 @@ UNLISTED = (
 )
 MANY_NAMES, LONG_HINT = 1000, 300
 BOX_LIST = "bbox"  # a column with all numbers of a box
-SAME_SPACING = 1e-3  # relative: 0.703 mm in one table and 0.703125 mm in the other are the same
 SOLE_CLASS = "object"  # of references without a column of classes
 # Columns of text that say where an image comes from, never what an object is.
 ORIGINS_OF_IMAGES = {"source", "dataset", "split", "subset", "fold", "site", "scanner", "sex"}
