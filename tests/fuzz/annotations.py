@@ -214,6 +214,8 @@ def annotations(folder: Path) -> Iterator[Target]:
     judge = judge_lines(0, peers.yolo(scored=False))
     yield Target("yolo", of_words(YOLO_LABELS), run, judge)
     yield Target("yolo names", of_words(YOLO_NAMES), read("yolo/data.yaml", "yolo"))
+    lines = "polyp 10 20 30 40\nvessel 5 6 70 80 difficult\n"
+    yield Target("text-boxes", of_words(lines), read("boxes/a.txt", "boxes"))
     yield from _binary(folder, read)
     run = read("run/a.txt", "yolo", "run")
     judge = judge_lines(1, peers.yolo(scored=True))

@@ -53,6 +53,7 @@ NAMES = (
     "label-studio",
     "label-studio masks",
     "voc results",
+    "text-boxes",
     "yolo",
     "yolo names",
     "yolo predictions",
