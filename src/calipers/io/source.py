@@ -131,9 +131,9 @@ class FileBytes:
 
 
 Buffer = bytes | FileBytes
-# Bytes, the times of the last change of content and of the file itself in nanoseconds, and which
-# file it is. Two writes of one length within a tick of the clock, about 4 ms, look alike.
-FileVersion = tuple[int, int, int, int]
+# Bytes, the time of the last change in nanoseconds, and which file it is. Two writes of one length
+# within a tick of the clock, about 4 ms, look alike.
+FileVersion = tuple[int, int, int]
 
 
 def version_of(file: Path | str | int) -> FileVersion | None:
@@ -146,8 +146,8 @@ def version_of(file: Path | str | int) -> FileVersion | None:
 
 
 def _version(status: os.stat_result) -> FileVersion:
-    # A program that sets the time of the content back does not set back the other.
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+    # Not st_ctime: some file systems still move it after a file was closed.
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def require_version(file: str, version: FileVersion | None, now: FileVersion | None) -> None:
