@@ -388,6 +388,7 @@ def open_source(path: Path | str, progress: Progress | None = None) -> InputFile
             else:
                 data = FileBytes(file, str(path))
                 _require_content(data[:HEAD], str(path))
+                file.seek(0)  # both descriptors share their place in the file
                 opened = InputFile(str(path), data, size, "", progress=progress)
                 sha256, n_bytes = _hash_of(file, partial(opened.advance, step="hashing"))
             require_version(str(path), version, version_of(file.fileno()))
