@@ -133,9 +133,9 @@ class FileBytes:
 
 
 Buffer = bytes | FileBytes
-# Bytes, the times of the last change of content and of the file itself in nanoseconds, and which
-# file it is. Two writes of one length within a tick of the clock, about 4 ms, look alike.
-FileVersion = tuple[int, int, int, int]
+# Bytes, the time of the last change in nanoseconds, and which file it is. Two writes of one length
+# within a tick of the clock, about 4 ms, look alike.
+FileVersion = tuple[int, int, int]
 
 
 def version_of(file: Path | str | int) -> FileVersion | None:
@@ -148,8 +148,8 @@ def version_of(file: Path | str | int) -> FileVersion | None:
 
 
 def _version(status: os.stat_result) -> FileVersion:
-    # A program that sets the time of the content back does not set back the other.
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+    # Not st_ctime: some file systems still move it after a file was closed.
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def require_version(file: str, version: FileVersion | None, now: FileVersion | None) -> None:
@@ -390,6 +390,7 @@ def open_source(path: Path | str, progress: Progress | None = None) -> InputFile
             else:
                 data = FileBytes(file, str(path))
                 _require_content(data[:HEAD], str(path))
+                file.seek(0)  # both descriptors share their place in the file
                 opened = InputFile(str(path), data, size, "", progress=progress)
                 sha256, n_bytes = _hash_of(file, partial(opened.advance, step="hashing"))
             require_version(str(path), version, version_of(file.fileno()))
