@@ -245,8 +245,9 @@ def _require_same_spacing(
         if column is None:
             continue
         spacing, _ = numbers(table, column)
-        expected = index.image_list.spacing[images, axis]
-        is_known = (images >= 0) & np.isfinite(expected) & np.isfinite(spacing)
+        expected = np.full(len(images), np.nan)  # rows of unknown images have none
+        expected[images >= 0] = index.image_list.spacing[images[images >= 0], axis]
+        is_known = np.isfinite(expected) & np.isfinite(spacing)
         differs = is_known & ~np.isclose(spacing, expected, rtol=SAME_SPACING, atol=0)
         if differs.any():
             row = int(differs.argmax())
