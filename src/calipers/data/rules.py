@@ -298,8 +298,8 @@ def _in_image_order(
     return order, shared
 
 
-def _places(delivery: Delivery, order: I64 | I32) -> I64:
-    return order.astype(np.int64) if delivery.place is None else _reordered(delivery.place, order)
+def _places(delivery: Delivery, order: I64 | I32) -> I64 | I32:
+    return order if delivery.place is None else _reordered(delivery.place, order)
 
 
 def _to_corners(shared: Mapping[str, Any], box_format: str, sizes: F64) -> F64:
