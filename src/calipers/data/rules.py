@@ -54,7 +54,7 @@ class Delivery:
     label: I64 | I32  # (n,) index into its classes
     boxes: F64  # (n, 4|6) as delivered
     box_format: str
-    place: I64 | None  # (n,) record number in the input; None: every record is a row
+    place: I64 | I32 | None  # (n,) record number in the input; None: every record is a row
     score: F64 | None = None
     area: F64 | None = None  # NaN = not declared; of predictions: what size cuts see
     ignore: Flags | None = None
