@@ -209,11 +209,11 @@ def n_distinct(values: F64, most: int = 1 << 20) -> int:
     n_parts = -(-len(values) // most)
     sample = np.sort(values[:: max(1, n_parts)])
     inner = sample[np.arange(1, n_parts) * len(sample) // max(1, n_parts)]
+    blocks = np.array_split(values, max(1, n_parts))  # flags of all values are large, too
     total = 0
     for low, high in pairwise([-np.inf, *np.unique(inner).tolist(), np.inf]):
-        part = (
-            np.sort(values[(values >= low) & (values < high)]) if n_parts > 1 else np.sort(values)
-        )
+        part = np.concatenate([block[(block >= low) & (block < high)] for block in blocks])
+        part.sort()
         total += int(np.count_nonzero(part[1:] != part[:-1])) + (len(part) > 0)
     return total
 

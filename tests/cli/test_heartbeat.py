@@ -38,13 +38,13 @@ COUNTED = {
     "agreement": ["resampling"],
     "sweep": ["reading refs.json", "matching"],
     "corrupt": ["reading refs.json"],
-    "fuse": ["reading refs.json"],
+    "fuse": ["reading refs.json", "writing"],
     "report": ["checking objects.parquet", "matching", "page: figures"],
     "verify": ["checking objects.parquet", "matching", "comparing objects.parquet"],
     "merge": ["reading", "matching"],
     "boxes": ["maps"],
     "study": ["digits"],
-    "convert": ["reading refs.json"],
+    "convert": ["reading refs.json", "writing"],
 }
 # A line that is drawn over and over again: a bar, or what runs for how long.
 MOVING = re.compile(r"\r  [^\r\n]*(?:\] +\d+ %|so far|page: )")
@@ -117,6 +117,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PATIENCE", "STALE"):
         monkeypatch.setattr(terminal, name, 0.0)
     monkeypatch.setattr(terminal, "BEAT", 0.005)
+    monkeypatch.setattr("calipers.io.write.BLOCK", 4)  # files of a few objects have several blocks
 
 
 @pytest.fixture(scope="module")

@@ -94,6 +94,21 @@ def test_convert_keeps_the_numbers(calipers, files, suffix):
     assert after == before
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", '[{"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}]'),
+        ("a.csv", "image,class,score,x0,y0,x1,y1\na,b,0.5,1,2,3,4\n"),
+    ],
+)
+def test_predictions_alone_are_told_their_option(calipers, tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    run = calipers("convert", tmp_path / name, "-o", tmp_path / "out.csv")
+    assert run.code == 2
+    assert "--predictions PREDS" in run.err
+    assert "swapped" not in run.err
+
+
 def test_convert_prints_what_it_wrote(calipers, files):
     target = str(files.folder.parent / "r.csv")
     said = calipers("convert", files.references, target)

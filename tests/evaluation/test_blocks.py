@@ -21,9 +21,10 @@ JOBS = {kind: (MODEL, metric_of(kind).recipe) for kind in ("average-precision", 
 
 def columns_of(evidence: Any) -> dict[str, Any]:
     found = {f.name: getattr(evidence, f.name) for f in fields(evidence)}
-    if isinstance(found.get("pairs"), Pairs):
-        found |= {f"pairs.{f.name}": getattr(found["pairs"], f.name) for f in fields(Pairs)}
-        del found["pairs"]
+    for name, value in list(found.items()):
+        if isinstance(value, Pairs):
+            found |= {f"{name}.{f.name}": getattr(value, f.name) for f in fields(Pairs)}
+            del found[name]
     return found
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,8 +16,8 @@ from hypothesis import strategies as st
 from calipers.data.cohort import Cohort
 from calipers.errors import InputError, UsageError
 from calipers.io.read import read
-from calipers.io.tables.table import protect, unprotect
-from calipers.io.write import left_out, write
+from calipers.io.tables.table import protect, unprotect, write_table
+from calipers.io.write import TableRows, left_out, write
 
 SUFFIXES = ("json", "csv", "tsv", "parquet")
 NASTY = (
@@ -277,3 +279,52 @@ def test_what_a_format_cannot_hold_is_said(tmp_path):
     pointed = replace(table, points=table.boxes[:, :2])
     assert "points of" in left_out(pointed, "coco")[0]
     assert left_out(random_cohort(0).references, "parquet") == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("what", ["references", "net"])
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_blocks_give_the_bytes_of_all_at_once(tmp_path, monkeypatch, seed, what, suffix):
+    cohort = random_cohort(seed, 2 + seed % 2, ids=list(NASTY))
+    n, facts = len(cohort.references), {}
+    if n and suffix != "json":
+        facts = {"kind": np.array([f"k{k % 3}" for k in range(n)], object), "of": np.arange(n)}
+        cohort = replace(cohort, references=replace(cohort.references, facts=facts))
+    files = []
+    for block in (1 << 16, 2, 1):
+        monkeypatch.setattr("calipers.io.write.BLOCK", block)
+        files.append(tmp_path / f"{block}.{suffix}")
+        write(cohort, files[-1], what=what)
+    assert len({file.read_bytes() for file in files}) == 1
+
+
+def test_row_groups_of_parquet_are_those_of_arrow(tmp_path, monkeypatch):
+    cohort = random_cohort(3, ids=list(NASTY))
+    monkeypatch.setattr("calipers.io.tables.table.ROW_GROUP", 4)
+    expected, found = tmp_path / "expected.parquet", tmp_path / "found.parquet"
+    rows = TableRows(cohort, cohort.references, "xyxy")
+    write_table(expected, next(rows.blocks(1 << 16)))
+    monkeypatch.setattr("calipers.io.write.BLOCK", 2)
+    write(cohort, found)
+    assert pq.ParquetFile(found).num_row_groups == -(-len(rows.order) // 4) > 2
+    assert found.read_bytes() == expected.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_writing_takes_little_beside_the_table(tmp_path, monkeypatch, suffix):
+    n, rng = 60_000, np.random.default_rng(0)
+    image = {"boxes": np.tile([1.0, 2.0, 3.0, 4.0], (20, 1)), "labels": np.zeros(20, int)}
+    many = [{**image, "scores": rng.random(20)} for _ in range(n // 20)]
+    cohort = Cohort.from_arrays([image] * (n // 20), {"model": many}, classes=("a",))
+    monkeypatch.setattr("calipers.io.write.BLOCK", 2048)
+    monkeypatch.setattr("calipers.io.tables.table.ROW_GROUP", 2048)
+    steps = []
+    tracemalloc.start()
+    write(cohort, tmp_path / f"a.{suffix}", what="model", progress=lambda *at: steps.append(at))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Lists of all rows are several hundred bytes each; orders and owners 8.
+    assert peak < 100 * n
+    assert steps[0] == ("writing", 0, n)
+    assert steps[-1] == ("writing", n, n)
+    assert len(steps) > n / 2048

@@ -78,8 +78,30 @@ def test_ranking_sorts_by_class_then_descending_score_then_input_order() -> None
     single = curves.ranking(score, label, 3, blocks=False)
     assert single.order.tolist() == [1, 2, 3, 0, 4]
     assert single.offsets.tolist() == [0, 2, 5, 5]
-    assert single.ends.tolist() == [0, 1, 2, 3, 4]
+    # Every prediction is an operating point of its own.
+    assert single.ends.tolist() == []
+    assert single.ends_of(np.arange(5)).tolist() == [0, 1, 2, 3, 4]
     assert curves.ranking(score, label, 3, blocks=True).ends.tolist() == [0, 1, 2, 4, 4]
+
+
+@pytest.mark.parametrize("kind", ["spread", "tied", "alike", "equal"])
+def test_many_predictions_are_sorted_like_few(kind: str) -> None:
+    # More than are sorted at a time: first they are parted by the beginnings of their scores.
+    n, rng = 700_000, np.random.default_rng(4)
+    scores = {
+        "spread": lambda: rng.normal(0, 1e3, n),
+        "tied": lambda: np.round(rng.normal(0, 1, n), 2),  # with -0.0 and 0.0
+        "alike": lambda: 0.75 + 1e-9 * rng.random(n),  # all in one part
+        "equal": lambda: np.ones(n),
+    }
+    score, label = scores[kind](), (rng.random(n) < 0.1).astype(np.int32)
+    expected = np.lexsort((np.arange(n), -score, label))
+    for blocks in (False, True):
+        ranked = curves.ranking(score, label, 3, blocks=blocks)
+        np.testing.assert_array_equal(ranked.order, expected)
+        if blocks:
+            last = curves.block_ends(score[expected], ranked.offsets)
+            np.testing.assert_array_equal(ranked.ends, last)
 
 
 def problem_of(

@@ -456,7 +456,18 @@ def convert(references: str, output: str | None, option: str | None, **options: 
         check_folder(output, force=False, inputs=tuple(inputs))
     else:
         check_file(output, force=options["force"], inputs=inputs)
-    cohort = read(references, prediction_files, **reading_arguments(options))
+    try:
+        cohort = read(references, prediction_files, **reading_arguments(options))
+    except InputError as error:
+        # One file cannot be swapped with another.
+        if error.hint.endswith("swapped?") and not prediction_files:
+            raise error.with_hint(
+                "wrong-role",
+                "these are predictions: calipers convert REFS --predictions PREDS -o OUTPUT, with "
+                "the references as REFS, which define images and classes",
+            ) from None
+        raise
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     what = next(iter(prediction_files), "references")
     write(
         cohort,
@@ -465,6 +476,7 @@ def convert(references: str, output: str | None, option: str | None, **options: 
         format=options["to"],
         box_format=options["to_box_format"],
         integer_ids=options["integer_ids"],
+        progress=narrator.whole(),
     )
     table = cohort.models[what] if prediction_files else cohort.references
     notes = [*cohort.intake.notes, *left_out(table, format_name)]
@@ -475,7 +487,6 @@ def convert(references: str, output: str | None, option: str | None, **options: 
         document = {"schema": "calipers.convert/1", "calipers": __version__, "written": output}
         click.echo(json.dumps({**document, "what": what, "objects": len(table), "warnings": notes}))
         return
-    narrator = Narrator(quiet=options["quiet"])
     narrator.warn(notes)
     narrator.say(f"{count_text('object', len(table))} on {count_text('image', cohort.n_images)}")
     click.echo(output)

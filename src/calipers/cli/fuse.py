@@ -319,7 +319,14 @@ def _fused(
 
     def write_predictions(folder: Path) -> None:
         file, boxes = folder / target.predictions.name, options["to_box_format"]
-        write(fused, file, what=name, format=target.format, box_format=boxes)
+        write(
+            fused,
+            file,
+            what=name,
+            format=target.format,
+            box_format=boxes,
+            progress=narrator.whole(),
+        )
 
     notes = [*reading_notes(cohort, () if evaluation is None else SAID_OF_MODELS)]
     if options["tuning"]:

@@ -61,7 +61,7 @@ class Objects:
     boxes: F64  # (n, 4) x0 y0 x1 y1 | (n, 6) x0 y0 z0 x1 y1 z1
     extent: F64  # (n,) box area or volume, from the sides as delivered
     label: I32  # (n,) index into Cohort.classes
-    place: I64  # (n,) row in the input, for messages and the explorer
+    place: I64 | I32  # (n,) row in the input, for messages and the explorer
     facts: Mapping[str, Column]  # object-level columns: type, rating, reader
     # of all objects or of none; without masks the boxes are the shapes
     masks: Masks | None = field(default=None, kw_only=True)
@@ -75,7 +75,10 @@ class Objects:
         check_offsets(table, self.offsets, n)
         for name in self._columns():
             if name != "boxes":
-                check_array(table, name, getattr(self, name), TYPES[name], (n,))
+                column = getattr(self, name)
+                # Of a file with fewer than 2^31 records, places need half the room.
+                is_short = name == "place" and getattr(column, "dtype", None) == np.int32
+                check_array(table, name, column, np.int32 if is_short else TYPES[name], (n,))
         _check_values(table, self)
         for name, column in self.facts.items():
             if len(column) != n:

@@ -54,7 +54,7 @@ class Delivery:
     label: I64 | I32  # (n,) index into its classes
     boxes: F64  # (n, 4|6) as delivered
     box_format: str
-    place: I64 | None  # (n,) record number in the input; None: every record is a row
+    place: I64 | I32 | None  # (n,) record number in the input; None: every record is a row
     score: F64 | None = None
     area: F64 | None = None  # NaN = not declared; of predictions: what size cuts see
     ignore: Flags | None = None
@@ -298,8 +298,8 @@ def _in_image_order(
     return order, shared
 
 
-def _places(delivery: Delivery, order: I64 | I32) -> I64:
-    return order.astype(np.int64) if delivery.place is None else _reordered(delivery.place, order)
+def _places(delivery: Delivery, order: I64 | I32) -> I64 | I32:
+    return order if delivery.place is None else _reordered(delivery.place, order)
 
 
 def _to_corners(shared: Mapping[str, Any], box_format: str, sizes: F64) -> F64:

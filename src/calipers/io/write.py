@@ -11,7 +11,7 @@ says what a format cannot hold.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from calipers import errors
 from calipers.arguments import names_arguments
-from calipers.arrays import F64, I64, Column
+from calipers.arrays import F64, I64, Column, Flags
 from calipers.data.cohort import Cohort
 from calipers.data.objects import (
     BOX_FORMATS,
@@ -34,10 +34,11 @@ from calipers.data.objects import (
 )
 from calipers.errors import UsageError, did_you_mean
 from calipers.io.annotations.export import FOLDER_FORMATS, folder_files, write_folder
+from calipers.io.source import Progress
 from calipers.io.tables.columns import BOX_LAYOUTS, BOX_NAMES, IMAGE_LEVEL, OBJECTS, SIZES, SPACINGS
-from calipers.io.tables.table import delimited
+from calipers.io.tables.table import delimited_blocks, write_blocks
 from calipers.kernels import coco_rle
-from calipers.results.files import write_atomically
+from calipers.results.files import write_pieces
 
 SUFFIXES = {".json": "coco", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 TABLES = ("csv", "tsv", "parquet")
@@ -46,6 +47,7 @@ MASKLESS = {"coco": "masks of pictures only, not of volumes"}
 WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,15})")
 
 SIDES = ("width", "height", "depth")
+BLOCK = 1 << 16  # objects, images or rows that are written at a time; a divisor of `ROW_GROUP`
 
 
 @names_arguments
@@ -57,6 +59,7 @@ def write(
     format: str | None = None,
     box_format: str | None = None,
     integer_ids: bool = False,
+    progress: Progress | None = None,
 ) -> None:
     """Write the references, or the predictions of one model, whole or not at all.
 
@@ -75,6 +78,8 @@ def write(
         Of COCO JSON: number the images from 1, and put their ids into ``file_name`` (into
         ``source_id`` if they have file names). Many tools read nothing else. Predictions become a
         list of results with the numbers of references that were written so.
+    progress
+        Called with ("writing", objects done, objects in all).
 
     Notes
     -----
@@ -105,15 +110,14 @@ def write(
         return
     if file_format == "coco":
         layout = box_format or "xywh"
-        write_atomically(target, document(cohort, table, layout, integer_ids=integer_ids))
+        write_pieces(target, document(cohort, table, layout, integer_ids, progress))
         return
-    columns = _columns(cohort, table, box_format or "xyxy")
+    rows = TableRows(cohort, table, box_format or "xyxy", progress)
     if file_format == "parquet":
-        from calipers.io.tables.table import write_table
-
-        write_table(target, columns)
+        write_blocks(target, rows.blocks(BLOCK), rows.type_of)
         return
-    write_atomically(target, delimited(columns, "\t" if file_format == "tsv" else ","))
+    delimiter = "\t" if file_format == "tsv" else ","
+    write_pieces(target, map(str.encode, delimited_blocks(rows.blocks(BLOCK), delimiter)))
 
 
 def written_format(target: Path, format: str | None) -> str:
@@ -163,42 +167,93 @@ def other_order(cohort: Cohort, format: str, *, integer_ids: bool = False) -> li
 
 
 def document(
-    cohort: Cohort, table: Objects, box_format: str, *, integer_ids: bool = False
-) -> bytes:
-    """Return a COCO document; categories are numbered from 1 in the order of the classes."""
+    cohort: Cohort,
+    table: Objects,
+    box_format: str,
+    integer_ids: bool = False,
+    progress: Progress | None = None,
+) -> Iterator[bytes]:
+    """Yield a COCO document piece by piece; categories are numbered from 1 in the order of the
+    classes.
+
+    The records of millions of objects, all at once, would take ten times the memory of the table.
+    """
     keys = image_keys(cohort.images.ids)
     # Ids that are whole numbers already stay: the images have them elsewhere, too.
     is_numbered = integer_ids and bool(keys) and isinstance(keys[0], str)
     if is_numbered:
         keys = list(range(1, cohort.n_images + 1))
-    contents: dict[str, Any] = {
-        "info": {"description": f"written by Calipers, bbox as {box_format}"}
-    }
-    if isinstance(table, References):
-        contents["images"] = _images(cohort, keys)
-        if is_numbered:
-            for record, name in zip(contents["images"], cohort.images.ids):
-                record["source_id" if "file_name" in record else "file_name"] = name
-    boxes = delivered_boxes(cohort, table, box_format).tolist()
-    owner, label = table.image.tolist(), table.label.tolist()
-    records: list[dict[str, Any]] = [
-        {"id": k + 1, "image_id": keys[image], "category_id": code + 1, "bbox": box}
-        for k, (image, code, box) in enumerate(zip(owner, label, boxes))
-    ]
-    details = {**_details(table), **_segmentations(table)}
-    for name, column in details.items():
-        for record, value in zip(records, column):
-            record[name] = value
-    # Their area is that of the mask; with a box, reading would take that of the box.
-    for row in _boxes_of_masks(table).tolist():
-        del records[row]["bbox"]
+    blocks = _record_blocks(cohort, table, box_format, keys, progress)
     if integer_ids and isinstance(table, Predictions):
-        for record in records:
-            del record["id"]
-        return msgspec.json.encode(records)
-    contents["annotations"] = records
-    contents["categories"] = [{"id": k + 1, "name": name} for k, name in enumerate(cohort.classes)]
-    return msgspec.json.encode(contents)
+        yield from _list_pieces(map(_without_ids, blocks))
+        return
+    info = {"description": f"written by Calipers, bbox as {box_format}"}
+    yield b'{"info":' + msgspec.json.encode(info)
+    if isinstance(table, References):
+        yield b',"images":'
+        yield from _list_pieces(_image_blocks(cohort, keys, is_numbered=is_numbered))
+    yield b',"annotations":'
+    yield from _list_pieces(blocks)
+    categories = [{"id": k + 1, "name": name} for k, name in enumerate(cohort.classes)]
+    yield b',"categories":' + msgspec.json.encode(categories) + b"}"
+
+
+def _list_pieces(blocks: Iterable[list[dict[str, Any]]]) -> Iterator[bytes]:
+    """Yield the text of a list of records that comes block by block."""
+    yield b"["
+    is_first = True
+    for records in blocks:
+        if records:
+            yield (b"" if is_first else b",") + msgspec.json.encode(records)[1:-1]
+            is_first = False
+    yield b"]"
+
+
+def _record_blocks(
+    cohort: Cohort,
+    table: Objects,
+    box_format: str,
+    keys: list[int] | list[str],
+    progress: Progress | None,
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the records of the objects, those of some images at a time."""
+    if progress is not None:
+        progress("writing", 0, len(table))
+    for start, stop in _spans(table.offsets):
+        part, first = table.span(start, stop), int(table.offsets[start])
+        image = start + part.image
+        boxes = delivered_boxes(part.boxes, cohort.images.size[image], box_format).tolist()
+        records: list[dict[str, Any]] = [
+            {"id": k + 1, "image_id": keys[image], "category_id": code + 1, "bbox": box}
+            for k, (image, code, box) in enumerate(
+                zip(image.tolist(), part.label.tolist(), boxes), first
+            )
+        ]
+        for name, column in {**_details(part), **_segmentations(part)}.items():
+            for record, value in zip(records, column):
+                record[name] = value
+        # Their area is that of the mask; with a box, reading would take that of the box.
+        for row in _boxes_of_masks(part).tolist():
+            del records[row]["bbox"]
+        yield records
+        if progress is not None:
+            progress("writing", first + len(part), len(table))
+
+
+def _without_ids(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    for record in records:
+        del record["id"]
+    return records
+
+
+def _spans(offsets: I64) -> Iterator[tuple[int, int]]:
+    """Yield (start, stop) of images that have about `BLOCK` objects together, or one more image."""
+    start, n_images = 0, len(offsets) - 1
+    while start < n_images:
+        stop = int(np.searchsorted(offsets, offsets[start] + BLOCK, side="right")) - 1
+        stop = min(max(stop, start + 1), n_images)
+        yield start, stop
+        start = stop
 
 
 def _details(table: Objects) -> Mapping[str, list[Any]]:
@@ -238,36 +293,50 @@ def _boxes_of_masks(table: Objects) -> I64:
     return np.flatnonzero(same & (table.area == masks.voxels) & (table.area != table.extent))
 
 
-def _images(cohort: Cohort, keys: list[int] | list[str]) -> list[dict[str, Any]]:
+def _image_blocks(
+    cohort: Cohort, keys: list[int] | list[str], *, is_numbered: bool
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the records of the images, some at a time; numbered ones keep their ids as names."""
+    for start in range(0, cohort.n_images, BLOCK):
+        some = slice(start, start + BLOCK)
+        records = _images(cohort, keys[some], some)
+        if is_numbered:
+            for record, name in zip(records, cohort.images.ids[some]):
+                record["source_id" if "file_name" in record else "file_name"] = name
+        yield records
+
+
+def _images(cohort: Cohort, keys: list[int] | list[str], some: slice) -> list[dict[str, Any]]:
     images = cohort.images
     records: list[dict[str, Any]] = [{"id": key} for key in keys]
     for k, name in enumerate(SIDES[: images.size.shape[1]]):
-        for record, value in zip(records, images.size[:, k].tolist()):
+        for record, value in zip(records, images.size[some, k].tolist()):
             if value == value:
                 # Pixels are whole numbers in COCO files; 512.0 would confuse other readers.
                 record[name] = int(value) if value.is_integer() else value
-    for record, spacing in zip(records, images.spacing):
+    for record, spacing in zip(records, images.spacing[some]):
         if np.isfinite(spacing).all():
             record["spacing"] = spacing.tolist()
     for name, column in images.groups.items():
         word = name if name not in ("id", "spacing", *SIDES) else f"group_{name}"
-        for record, value in zip(records, column.tolist()):
+        for record, value in zip(records, column[some].tolist()):
             record[word] = value
     return records
 
 
-def delivered_boxes(cohort: Cohort, table: Objects, box_format: str) -> F64:
-    """Return the boxes of a table in a format, so that reading gives the same corners."""
-    sizes = cohort.images.size[table.image]
-    boxes = from_corners(table.boxes, box_format, sizes)
+def delivered_boxes(corners: F64, sizes: F64, box_format: str) -> F64:
+    """Return boxes in a format, so that reading gives the same corners; ``sizes`` are those of
+    their images.
+    """
+    boxes = from_corners(corners, box_format, sizes)
     if box_format != "xywh":
         return boxes
-    d = table.dimensions
+    d = corners.shape[1] // 2
     # x1 - x0 is rounded, so x0 + w may miss x1 by a bit: one of the neighbours of w may hit it.
     for towards in (np.inf, -np.inf):
-        off = to_corners(boxes, box_format)[0][:, d:] != table.boxes[:, d:]
+        off = to_corners(boxes, box_format)[0][:, d:] != corners[:, d:]
         moved = np.where(off, np.nextafter(boxes[:, d:], towards), boxes[:, d:])
-        better = (boxes[:, :d] + moved) == table.boxes[:, d:]
+        better = (boxes[:, :d] + moved) == corners[:, d:]
         boxes[:, d:] = np.where(off & better, moved, boxes[:, d:])
     return boxes
 
@@ -279,37 +348,106 @@ def image_keys(ids: Sequence[str]) -> list[int] | list[str]:
     return list(ids)
 
 
-def _columns(cohort: Cohort, table: Objects, box_format: str) -> dict[str, list[Any]]:
-    """Return one row per object, one per image without objects, one per class without objects."""
-    layout = box_format.split("-")[0]
-    names = next(
-        box for kind, box in BOX_LAYOUTS if kind == layout and len(box) == 2 * table.dimensions
-    )
-    boxes = delivered_boxes(cohort, table, box_format)
-    owner = table.image.tolist()
-    if isinstance(table, References):
-        # A row with nothing but an image declares one without objects, so that it is counted.
-        owner += np.flatnonzero(np.diff(table.offsets) == 0).tolist()
-    undeclared = _undeclared(cohort, table)
-    pad = [None] * (len(owner) - len(table))
-    tail = [None] * len(undeclared)
-    images = [cohort.images.ids[k] for k in owner]
-    classes = [cohort.classes[k] for k in table.label.tolist()]
-    columns: dict[str, list[Any]] = {
-        "image": images + [""] * len(tail),
-        "class": classes + [""] * len(pad) + undeclared,
-    }
-    for k, name in enumerate(names):
-        columns[name] = [*boxes[:, k].tolist(), *pad, *tail]
-    of_objects = _object_columns(table)
-    for name, column in [*of_objects.items(), *_free_names(table.facts, columns, of_objects)]:
-        columns[name] = [*column.tolist(), *pad, *tail]
-    if isinstance(table, References):
-        of_images = _image_columns(cohort)
-        groups = _free_names(cohort.images.groups, columns, of_images)
-        for name, column in [*of_images.items(), *groups]:
-            columns[name] = [*column[owner].tolist(), *tail]
-    return _in_image_order(columns, owner, len(tail))
+class TableRows:
+    """A table in the order of images: one row per object, one per image without objects, one per
+    class without objects.
+
+    Its columns are made a block of rows at a time: cells of Python take ten times the room of the
+    numbers that they are made from.
+    """
+
+    def __init__(
+        self, cohort: Cohort, table: Objects, box_format: str, progress: Progress | None = None
+    ) -> None:
+        self.cohort, self.table, self.box_format = cohort, table, box_format
+        self.progress = progress
+        layout, sides = box_format.split("-")[0], 2 * table.dimensions
+        self.box_names = next(
+            names for kind, names in BOX_LAYOUTS if kind == layout and len(names) == sides
+        )
+        self.owner = table.image
+        if isinstance(table, References):
+            # A row with nothing but an image declares one without objects, so that it is counted.
+            silent = np.flatnonzero(np.diff(table.offsets) == 0)
+            self.owner = np.concatenate([self.owner, silent])
+        self.undeclared = _undeclared(cohort, table)
+        # Stable: within an image, objects keep their order, which decides between equal scores.
+        order = np.argsort(self.owner, kind="stable")
+        tail = np.arange(len(order), len(order) + len(self.undeclared))
+        self.order = np.concatenate([order, tail])
+        self.of_objects, self.of_images = self._further_columns()
+
+    def _further_columns(self) -> tuple[dict[str, Column], dict[str, Column]]:
+        """Return the columns of objects and of images beside image, class and box, by the names
+        that they have in the file.
+        """
+        of_objects, names = _object_columns(self.table), dict.fromkeys(self._first_names())
+        for name, column in _free_names(self.table.facts, names, of_objects):
+            of_objects[name] = column
+        if not isinstance(self.table, References):
+            return of_objects, {}
+        of_images = _image_columns(self.cohort)
+        groups = self.cohort.images.groups
+        for name, column in _free_names(groups, {**names, **of_objects}, of_images):
+            of_images[name] = column
+        return of_objects, of_images
+
+    def _first_names(self) -> list[str]:
+        return ["image", "class", *self.box_names]
+
+    def blocks(self, size: int) -> Iterator[dict[str, list[Any]]]:
+        """Yield columns of so many rows at a time; at least one block, which may be empty."""
+        n = len(self.order)
+        if self.progress is not None:
+            self.progress("writing", 0, n)
+        for start in range(0, max(n, 1), size):
+            yield self._columns(self.order[start : start + size])
+            if self.progress is not None:
+                self.progress("writing", min(start + size, n), n)
+
+    def _columns(self, rows: I64) -> dict[str, list[Any]]:
+        """Return some rows as columns."""
+        table, images = self.table, self.cohort.images
+        is_object, has_image = rows < len(table), rows < len(self.owner)
+        objects, image = rows[is_object], self.owner[rows[has_image]]
+        boxes = delivered_boxes(
+            table.boxes[objects], images.size[self.owner[objects]], self.box_format
+        )
+        classes = _spread(
+            [self.cohort.classes[k] for k in table.label[objects].tolist()], is_object, ""
+        )
+        for k in np.flatnonzero(~has_image).tolist():
+            classes[k] = self.undeclared[int(rows[k]) - len(self.owner)]
+        columns: dict[str, list[Any]] = {
+            "image": _spread([images.ids[k] for k in image.tolist()], has_image, ""),
+            "class": classes,
+        }
+        for k, name in enumerate(self.box_names):
+            columns[name] = _spread(boxes[:, k].tolist(), is_object)
+        for name, column in self.of_objects.items():
+            columns[name] = _spread(column[objects].tolist(), is_object)
+        for name, column in self.of_images.items():
+            columns[name] = _spread(column[image].tolist(), has_image)
+        return columns
+
+    def type_of(self, name: str) -> NDArray[Any] | None:
+        """Return entries that have the type of a column in all blocks; None: it is text."""
+        if name in ("image", "class"):
+            return None
+        of_images = self.of_images.get(name)
+        if of_images is not None:
+            return of_images[np.unique(self.owner)]
+        return self.of_objects.get(name, self.table.extent)
+
+
+def _spread(values: list[Any], where: Flags, missing: Any = None) -> list[Any]:
+    """Return the values at the places ``where``, and something else at all others."""
+    if len(values) == len(where):
+        return values
+    cells = [missing] * len(where)
+    for k, value in zip(np.flatnonzero(where).tolist(), values):
+        cells[k] = value
+    return cells
 
 
 def _undeclared(cohort: Cohort, table: Objects) -> list[str]:
@@ -320,8 +458,8 @@ def _undeclared(cohort: Cohort, table: Objects) -> list[str]:
     return list(cohort.classes)
 
 
-def _object_columns(table: Objects) -> dict[str, NDArray[Any]]:
-    columns: dict[str, NDArray[Any]] = {}
+def _object_columns(table: Objects) -> dict[str, Column]:
+    columns: dict[str, Column] = {}
     if isinstance(table, Predictions):
         columns["score"] = table.score
     if isinstance(table, References):
@@ -333,9 +471,9 @@ def _object_columns(table: Objects) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def _image_columns(cohort: Cohort) -> dict[str, NDArray[Any]]:
+def _image_columns(cohort: Cohort) -> dict[str, Column]:
     images = cohort.images
-    columns: dict[str, NDArray[Any]] = {}
+    columns: dict[str, Column] = {}
     for names, values in ((SIZES, images.size), (SPACINGS, images.spacing)):
         for name, column in zip(names, values.T):
             if np.isfinite(column).any():
@@ -367,14 +505,3 @@ def _free_names(
         reserved.add(word.lower())
         renamed_columns.append((word, np.asarray(column)))
     return renamed_columns
-
-
-def _in_image_order(
-    columns: dict[str, list[Any]], owner: list[int], n_tail: int
-) -> dict[str, list[Any]]:
-    # Stable: within an image, objects keep their order, which decides between equal scores.
-    order = np.argsort(np.array(owner, np.int64), kind="stable").tolist()
-    order += range(len(owner), len(owner) + n_tail)
-    for name, column in columns.items():
-        columns[name] = [column[k] for k in order]
-    return columns

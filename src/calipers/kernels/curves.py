@@ -28,7 +28,7 @@ pycocotools.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,13 @@ class CurveOrder(NamedTuple):
 
     order: I32  # (N,) rows of the predictions; of millions, numbers of 64 bits are much
     offsets: I64  # (K + 1,) classes
-    ends: I32  # (N,) position at which the operating point of each prediction is read off
+    # (N,) position at which the operating point of each prediction is read off; empty where that
+    # is its own
+    ends: I32
+
+    def ends_of(self, positions: NDArray[Any]) -> NDArray[Any]:
+        """Return where the operating points of some positions are read off."""
+        return self.ends[positions] if len(self.ends) else positions
 
 
 class CurveProblem(NamedTuple):
@@ -80,7 +86,7 @@ class CurveProblem(NamedTuple):
         if key not in plans:
             every = self.views == list(range(len(self.table.fates)))
             fates = self.table.fates if every else self.table.fates[self.views]
-            plans[key] = plan(fates, *self.ranked, self.images(), enveloped=enveloped)
+            plans[key] = plan(fates, self.ranked, self.images(), enveloped=enveloped)
         return plans[key]
 
     def ordered_weights(self) -> I64:
@@ -108,7 +114,7 @@ def ranking(score: F64, label: I32, n_classes: int, *, blocks: bool) -> CurveOrd
     small = label[order].astype(np.min_scalar_type(n_classes))  # NumPy sorts 16 bits by radix
     order = order[np.argsort(small, kind="stable")]
     offsets = ragged.from_counts(np.bincount(label, minlength=n_classes))
-    ends = block_ends(score[order], offsets) if blocks else np.arange(len(order))
+    ends = block_ends(score[order], offsets) if blocks else np.zeros(0, np.int64)
     return CurveOrder(order.astype(np.int32), offsets, ends.astype(np.int32))
 
 
@@ -219,7 +225,7 @@ def interpolated_hits(problem: CurveProblem, view: int, alarms: F64) -> F64:
     The curve begins with no hit and no false alarm, and stays level behind its last point. Where
     several points have one number of false alarms, the highest counts.
     """
-    order, offsets, ends = problem.ranked
+    order, offsets, _ = problem.ranked
     fate = problem.table.fates[view][order]
     weight = problem.ordered_weights()
     hits = np.cumsum(weight * (fate == HIT), axis=1)
@@ -228,7 +234,7 @@ def interpolated_hits(problem: CurveProblem, view: int, alarms: F64) -> F64:
     for k, (start, stop) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist())):
         if start == stop:
             continue
-        points = np.unique(ends[start:stop])
+        points = np.unique(problem.ranked.ends_of(np.arange(start, stop)))
         for r in range(len(weight)):
             before = (hits[r, start - 1], false[r, start - 1]) if start else (0, 0)
             of_hits = np.concatenate([[0], hits[r, points] - before[0]])
@@ -244,7 +250,7 @@ def curve(fate: I8, ranked: CurveOrder, weight: I64 | None) -> Curve:
     where = np.flatnonzero(fate == HIT)
     owner = np.searchsorted(ranked.offsets, where, side="right") - 1
     offsets = ragged.from_counts(np.bincount(owner, minlength=len(ranked.offsets) - 1))
-    ends, start = ranked.ends[where], ranked.offsets[owner]
+    ends, start = ranked.ends_of(where), ranked.offsets[owner]
     is_counted = fate != IGNORED
     if weight is None:
         of_hits = np.ones((1, len(where)), np.int64)
@@ -405,13 +411,12 @@ class ReplicatePlan(NamedTuple):
         return self[:-1]
 
 
-def plan(
-    fates: I8, order: I32, offsets: I64, ends: I32, image: I64, *, enveloped: bool
-) -> ReplicatePlan:
+def plan(fates: I8, ranking: CurveOrder, image: I64, *, enveloped: bool) -> ReplicatePlan:
     """Return the plan for fates (V, N) in input order and a ranking of the predictions.
 
     Without ``enveloped`` every operating point with a hit is kept, not only the ends of runs.
     """
+    order, offsets, _ = ranking
     n_classes = len(offsets) - 1
     by_object = np.ascontiguousarray(fates.T)[order]  # rows of all views: few jumps in memory
     ranked = np.ascontiguousarray(by_object.T)
@@ -427,7 +432,7 @@ def plan(
     n_rows = n_marks = 0
     for g, views in enumerate(groups.values()):
         rows_counted = np.flatnonzero(ranked[views[0]] != IGNORED)
-        block = ends[rows_counted]
+        block = ranking.ends_of(rows_counted)
         label = classes[rows_counted]
         ends_of_blocks = BlockEnds.of(block, label)
         hits = {view: ranked[view][rows_counted] == HIT for view in views}
@@ -458,7 +463,7 @@ class BlockEnds(NamedTuple):
     goes_on: Flags  # whether the next block is of the same class
 
     @classmethod
-    def of(cls, block: I32, label: I64) -> BlockEnds:
+    def of(cls, block: NDArray[Any], label: I64) -> BlockEnds:
         """Return the ends of blocks (n,), of the classes ``label``, in the order of the ranking."""
         is_last = np.ones(len(block), np.bool_)
         is_last[:-1] = block[1:] != block[:-1]

@@ -358,7 +358,8 @@ def ranking(
     native: ModuleType, score: F64, label: I32, n_classes: int, blocks: bool
 ) -> tuple[I32, I64, I32]:
     """Twin of `curves.ranking`."""
-    order, ends = np.empty(len(score), np.int32), np.empty(len(score), np.int32)
+    order = np.empty(len(score), np.int32)
+    ends = np.empty(len(score) if blocks else 0, np.int32)
     offsets = np.empty(n_classes + 1, np.int64)
     native.ranking(_f64(score), _i32(label), n_classes, blocks, order, offsets, ends, threads())
     return order, offsets, ends

@@ -44,6 +44,7 @@ FINEST = 2.0**-32  # shares are held in such steps, so that sums of many are exa
 
 # of the histograms of a model, 640 MB; with more, neighbouring bins are joined
 MOST_ENTRIES = 20_000_000
+MOST_WAITING = 1_000_000  # of these, bins of samples that wait to be joined
 
 MOST_BYTES = 400_000_000  # of all models together
 
@@ -354,25 +355,35 @@ class GatheredHistograms:
     """
 
     def __init__(self) -> None:
-        self._settled = _no_histograms()
+        self._parts = [_no_histograms()]
         self._waiting: list[SampleHistogram] = []
-        self._entries = 0
+        self._entries = self._n_waiting = 0  # bins, of all and of those that wait
 
     def add(self, histogram: SampleHistogram) -> None:
         """Add one more sample."""
         self._waiting.append(histogram)
         self._entries += len(histogram.bin)
+        self._n_waiting += len(histogram.bin)
         if self._entries > MOST_ENTRIES:
             self.settled()
+        elif self._n_waiting > MOST_WAITING:
+            self._join()
+
+    def _join(self) -> None:
+        """Join the samples that wait: each holds the extremes of its bins, all of them one."""
+        self._parts.append(_joint_histograms(self._waiting))
+        self._waiting.clear()
+        self._n_waiting = 0
 
     def settled(self) -> Histograms:
         """Return the histograms of all samples so far, in bins wide enough for the memory."""
-        histograms = Histograms.concat([self._settled, _joint_histograms(self._waiting)])
-        self._waiting.clear()
+        self._join()
+        histograms = Histograms.concat(self._parts)
+        self._parts.clear()
         # Down to a half, so that the next sample does not join bins again.
         while len(histograms.bin) > MOST_ENTRIES // 2:
             histograms = histograms.coarsened(histograms.shift + 1)
-        self._settled, self._entries = histograms, len(histograms.bin)
+        self._parts, self._entries = [histograms], len(histograms.bin)
         return histograms
 
 

@@ -74,8 +74,7 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
         rank=rank,
         reference_fate=outcome.reference,
         prediction_fate=table.fates,
-        partner=outcome.partner,
-        similarity=outcome.similarity,
+        partners=Pairs.of_partners(outcome.partner, outcome.similarity),
         pairs=Pairs(*candidates),
         forgiven=forgiven,
     )

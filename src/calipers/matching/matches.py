@@ -56,13 +56,32 @@ class View:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """Candidate pairs of one criterion, sorted by prediction: enough for every sweep over
+    """Pairs of one criterion, sorted by prediction. All candidates are enough for every sweep over
     thresholds.
     """
 
     reference: I32
     prediction: I32
     similarity: F64
+
+    @classmethod
+    def of_partners(cls, partner: I32, similarity: F64) -> Pairs:
+        """Return the pairs of predictions and their partners (n_predictions,), -1 without one."""
+        rows = np.flatnonzero(partner >= 0)
+        return cls(partner[rows], rows.astype(np.int32), similarity[rows])
+
+    def take(self, offsets: I64, images: I64, reference_move: I64, prediction_move: I64) -> Pairs:
+        """Return the pairs of the images ``images``; ``offsets`` are those of the predictions.
+
+        The objects of an image are renumbered by as much as the last two say.
+        """
+        rows, offsets = ragged.take_rows(np.searchsorted(self.prediction, offsets), images)
+        image = ragged.owners(offsets)
+        return Pairs(
+            (self.reference[rows] + reference_move[image]).astype(np.int32),
+            (self.prediction[rows] + prediction_move[image]).astype(np.int32),
+            self.similarity[rows],
+        )
 
 
 class ObjectsByImage:
@@ -110,11 +129,24 @@ class Matches(ObjectsByImage):
     rank: I32  # of a prediction in its image and class; a cut at m predictions is rank < m
     reference_fate: I8  # (n_views, n_references)
     prediction_fate: I8  # (n_views, n_predictions)
-    partner: I32  # (n_predictions,) reference row or -1
-    similarity: F64  # (n_predictions,) to the partner, NaN without one
-    pairs: Pairs
+    partners: Pairs  # predictions that have a partner: few of millions have
+    pairs: Pairs  # all candidates
     # (n_views, n_predictions) duplicates that the protocol forgives, ignored in all counts
     forgiven: Flags | None = None
+
+    @cached_property
+    def partner(self) -> I32:
+        """(n_predictions,) row of the reference, -1 without a partner."""
+        partner = np.full(len(self.score), -1, np.int32)
+        partner[self.partners.prediction] = self.partners.reference
+        return partner
+
+    @cached_property
+    def similarity(self) -> F64:
+        """(n_predictions,) to the partner, NaN without one."""
+        similarity = np.full(len(self.score), np.nan)
+        similarity[self.partners.prediction] = self.partners.similarity
+        return similarity
 
     @cached_property
     def _reference_table(self) -> FateTable:
@@ -270,15 +302,11 @@ class Matches(ObjectsByImage):
         """Return the matches of the images ``images``, in that order; images may be repeated."""
         reference_rows, reference_offsets = ragged.take_rows(self.reference_offsets, images)
         prediction_rows, prediction_offsets = ragged.take_rows(self.prediction_offsets, images)
-        pair_rows, pair_offsets = ragged.take_rows(
-            np.searchsorted(self.pairs.prediction, self.prediction_offsets), images
-        )
-        reference_move = reference_offsets[:-1] - self.reference_offsets[images]
-        prediction_move = prediction_offsets[:-1] - self.prediction_offsets[images]
-        image_of_pair = ragged.owners(pair_offsets)
-        partner = self.partner[prediction_rows]
         # Rows are renumbered, and with them everything that points to rows.
-        moved = partner + reference_move[ragged.owners(prediction_offsets)]
+        moves = (
+            reference_offsets[:-1] - self.reference_offsets[images],
+            prediction_offsets[:-1] - self.prediction_offsets[images],
+        )
         return replace(
             self,
             reference_offsets=reference_offsets,
@@ -289,16 +317,9 @@ class Matches(ObjectsByImage):
             rank=self.rank[prediction_rows],
             reference_fate=self.reference_fate[:, reference_rows],
             prediction_fate=self.prediction_fate[:, prediction_rows],
-            partner=np.where(partner < 0, -1, moved).astype(np.int32),
-            similarity=self.similarity[prediction_rows],
+            partners=self.partners.take(self.prediction_offsets, images, *moves),
             forgiven=None if self.forgiven is None else self.forgiven[:, prediction_rows],
-            pairs=Pairs(
-                (self.pairs.reference[pair_rows] + reference_move[image_of_pair]).astype(np.int32),
-                (self.pairs.prediction[pair_rows] + prediction_move[image_of_pair]).astype(
-                    np.int32
-                ),
-                self.pairs.similarity[pair_rows],
-            ),
+            pairs=self.pairs.take(self.prediction_offsets, images, *moves),
         )
 
     @classmethod
@@ -334,6 +355,26 @@ class JointFateRows:
         return FateRows(rows, self._place.result())
 
 
+class JointPairs:
+    """The pairs of blocks, one behind the other."""
+
+    def __init__(self) -> None:
+        # In 32 bits from the start, as they end.
+        self._ends = Gathered(dtype=np.int32), Gathered(dtype=np.int32)
+        self._similarity = Gathered()
+
+    def add(self, part: Pairs, n_references: int, n_predictions: int) -> None:
+        """Append the pairs of a block, before which so many objects were."""
+        self._ends[0].add(part.reference, n_references)
+        self._ends[1].add(part.prediction, n_predictions)
+        self._similarity.add(part.similarity)
+
+    def result(self) -> Pairs:
+        """Return the pairs of all of them."""
+        reference, prediction = self._ends
+        return Pairs(reference.result(), prediction.result(), self._similarity.result())
+
+
 class JointMatches:
     """Matches of blocks, put one behind the other as they come: a block can be forgotten then.
 
@@ -344,7 +385,7 @@ class JointMatches:
         self._first: Matches | None = None  # the only one, as long as no other came
         self._room = references, predictions
         self._columns: dict[str, Gathered | JointFateRows] = {}
-        self._pairs: dict[str, Gathered] = {}
+        self._pairs: dict[str, JointPairs] = {}
         self._offsets: dict[str, list[I64]] = {"reference_offsets": [], "prediction_offsets": []}
         self._tables: list[FateTable] = []  # the numbers of rows, without their fates
         self._n = [0, 0]  # references and predictions
@@ -369,10 +410,6 @@ class JointMatches:
             "prediction_label": Gathered(room=predictions),
             "score": Gathered(room=predictions),
             "rank": Gathered(room=predictions),
-            "similarity": Gathered(room=predictions),
-            # Rows of references are counted on from those of the parts before; in 32 bits from the
-            # start, as they end: of millions of objects these are large.
-            "partner": Gathered(room=predictions, dtype=np.int32),
             # Fates are (views, objects): objects are the second axis.
             "reference_fate": Gathered(1, room=references),
             "prediction_fate": Gathered(1, room=predictions),
@@ -383,22 +420,14 @@ class JointMatches:
             self._columns["prediction_fate"] = rows
         if first.forgiven is not None:
             self._columns["forgiven"] = Gathered(1, room=predictions)
-        self._pairs = {
-            "reference": Gathered(dtype=np.int32),
-            "prediction": Gathered(dtype=np.int32),
-            "similarity": Gathered(),
-        }
+        self._pairs = {"partners": JointPairs(), "pairs": JointPairs()}
 
     def _append(self, part: Matches) -> None:
         n_references, n_predictions = self._n
         for name, column in self._columns.items():
-            if isinstance(column, JointFateRows):
-                column.add(getattr(part, name))
-            else:
-                column.add(getattr(part, name), n_references if name == "partner" else 0)
-        self._pairs["reference"].add(part.pairs.reference, n_references)
-        self._pairs["prediction"].add(part.pairs.prediction, n_predictions)
-        self._pairs["similarity"].add(part.pairs.similarity)
+            column.add(getattr(part, name))
+        for name, joint in self._pairs.items():
+            joint.add(getattr(part, name), n_references, n_predictions)
         for name, offsets in self._offsets.items():
             offsets.append(getattr(part, name))
         numbering = part._prediction_table.numbering or (None, None)
@@ -414,12 +443,9 @@ class JointMatches:
             arrays[name] = self._columns.pop(name).result()
         for name, offsets in self._offsets.items():
             arrays[name] = ragged.concat_offsets(offsets)
-        pairs: dict[str, Any] = {}
         for name in list(self._pairs):
-            pairs[name] = self._pairs.pop(name).result()
-        matches = Matches(
-            views=self._views, n_classes=self._n_classes, pairs=Pairs(**pairs), **arrays
-        )
+            arrays[name] = self._pairs.pop(name).result()
+        matches = Matches(views=self._views, n_classes=self._n_classes, **arrays)
         numbering = FateTable.joint_numbering(self._tables)
         matches.remember(FateTable(matches.prediction_fate, *numbering))
         return matches

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from calipers import errors
 from calipers.errors import InputError, UsageError, shorten
@@ -45,13 +45,28 @@ CANONICAL = json.JSONEncoder(
 
 
 def write_atomically(path: Path | str, content: bytes | str) -> None:
-    """Write a whole file or nothing: temporary file in the same folder, flush, sync, rename.
+    """Write a whole file or nothing: see `atomic_file`."""
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    with atomic_file(path, len(data)) as file:
+        file.write(data)
+
+
+def write_pieces(path: Path | str, pieces: Iterable[bytes]) -> None:
+    """Write a file of pieces that come one after the other, whole or not at all."""
+    with atomic_file(path) as file:
+        for piece in pieces:
+            file.write(piece)
+
+
+@contextmanager
+def atomic_file(path: Path | str, size: int | None = None) -> Iterator[BinaryIO]:
+    """Give a file to write into, of which all appears or nothing: temporary file in the same
+    folder, flush, sync, rename. ``size`` is its number of bytes, if that is known.
 
     A link is followed, and stays. A device or pipe is refused: the rename would put a file in its
     place, and an administrator's machine would be left without its `/dev/null`.
     """
     path = Path(path)
-    data = content.encode("utf-8") if isinstance(content, str) else content
     # What no file system knows, and Python answers with a ValueError.
     if "\0" in str(path):
         raise InputError("a name without zero bytes", rule="not-writable", file=str(path))
@@ -68,7 +83,7 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
         temporary, handle = _new_file(path.parent, f".{path.name[:40]}.")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(data)
+                yield file
                 file.flush()
                 # Without this a crash after the rename could leave an empty file of the right name.
                 os.fsync(file.fileno())
@@ -78,7 +93,7 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
             raise
     except OSError as error:
         raise InputError(
-            f"a place where {len(data)} bytes can be written",
+            f"a place where {'the file' if size is None else f'{size} bytes'} can be written",
             rule=_rule_of(error),
             file=str(path),
             value=error.strerror,

@@ -292,7 +292,7 @@ def object_columns(cohort: Cohort, table: References | Predictions) -> dict[str,
         "extent": with_nulls(table.extent),
         "ignore": ignore,
         "crowd": crowd,
-        "place": with_nulls(table.place),
+        "place": with_nulls(table.place.astype(np.int64)),
     }
 
 

@@ -13,10 +13,10 @@ Text cells follow RFC 4180; see `protect` for text that starts like a formula.
 
 from __future__ import annotations
 
-import io
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from pathlib import Path
@@ -31,12 +31,13 @@ from calipers.errors import InputError, raise_problems
 from calipers.io.reader import Problem
 from calipers.io.source import InputFile, open_source
 from calipers.io.tables.arrow import arrow_column
-from calipers.results.files import write_atomically
+from calipers.results.files import atomic_file
 
 Cells = Sequence[str] | NDArray[Any]  # texts, or numbers (parquet; NaN is an empty cell)
 
 # Rows that are converted together, and cells that `TextCells` joins.
 BLOCK = 1 << 16
+ROW_GROUP = 1 << 20  # rows of a parquet file that are compressed together, as arrow has it
 MAGIC = b"PAR1"  # the beginning of a parquet file
 # The words for yes and no, wherever a cell or an option means one of the two; case does not matter.
 YES_NO = {
@@ -447,16 +448,74 @@ def write_table(
 ) -> None:
     """Write columns (sequences, or arrow arrays) as parquet, whole or not at all."""
     import pyarrow as pa
+
+    # No metadata but ours: equal columns give equal bytes.
+    arrays = {name: arrow_column(column) for name, column in columns.items()}
+    _write_parquet(path, [pa.table(arrays).replace_schema_metadata(metadata)])
+
+
+def write_blocks(
+    path: Path,
+    blocks: Iterable[Mapping[str, Sequence[Any]]],
+    type_of: Callable[[str], NDArray[Any] | None],
+) -> None:
+    """Write a table whose rows come in blocks as parquet: the same bytes as all rows at once.
+
+    So many blocks make `ROW_GROUP` rows. ``type_of`` returns entries of a column that decide its
+    type, because a block may hold nothing but empty cells; None means text.
+    """
+    import pyarrow as pa
+
+    def groups() -> Iterator[Any]:
+        schema, parts, n = None, [], 0
+        for columns in blocks:
+            if schema is None:
+                # Without any row there is nothing to tell the type from.
+                types = {name: pa.null() for name in columns}
+                if any(columns.values()):
+                    types = {name: _arrow_type(type_of(name)) for name in columns}
+                schema = pa.schema(list(types.items()))
+            parts.append(pa.table(dict(columns), schema=schema))
+            n += len(parts[-1])
+            if n >= ROW_GROUP:
+                yield pa.concat_tables(parts).combine_chunks()
+                parts, n = [], 0
+        if parts:
+            yield pa.concat_tables(parts).combine_chunks()
+
+    _write_parquet(path, groups())
+
+
+def _arrow_type(entries: NDArray[Any] | None) -> Any:
+    """Return the type that arrow gives a list of these entries."""
+    import pyarrow as pa
+
+    if entries is None:
+        return pa.string()
+    if not len(entries):
+        return pa.null()
+    if entries.dtype.kind == "f":
+        return pa.float64()
+    if entries.dtype.kind in "iu" and entries.dtype != np.uint64:
+        return pa.int64()
+    return pa.array(entries.tolist()).type
+
+
+def _write_parquet(path: Path, tables: Iterable[Any]) -> None:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    arrays = {name: arrow_column(column) for name, column in columns.items()}
-    # Names repeat, numbers hardly do: a list of the different ones would take longer and more room.
-    texts = [name for name, array in arrays.items() if pa.types.is_string(array.type)]
-    sink = io.BytesIO()
-    # No metadata but ours: equal columns give equal bytes.
-    table = pa.table(arrays).replace_schema_metadata(metadata)
-    pq.write_table(table, sink, compression="zstd", use_dictionary=texts)
-    write_atomically(path, sink.getvalue())
+    with ExitStack() as stack:
+        file, writer = stack.enter_context(atomic_file(path)), None
+        for table in tables:
+            if writer is None:
+                # Names repeat, numbers hardly do: a list of the different ones would take longer
+                # and more room.
+                texts = [field.name for field in table.schema if pa.types.is_string(field.type)]
+                writer = stack.enter_context(
+                    pq.ParquetWriter(file, table.schema, compression="zstd", use_dictionary=texts)
+                )
+            writer.write_table(table, row_group_size=ROW_GROUP)
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -472,11 +531,21 @@ def delimited(columns: Mapping[str, Sequence[Any]], delimiter: str = ",") -> str
     """Return a table with a header; undefined values are empty cells, and floats keep all their
     digits.
     """
-    header = [_quoted(protect(name), delimiter) for name in columns]
-    cells = [_column_cells(column, delimiter) for column in columns.values()]
-    lines = [delimiter.join(header), *map(delimiter.join, zip(*cells))]
-    # An empty line would be skipped by readers: a single empty cell is written as quotes.
-    return "".join((line or '""') + "\n" for line in lines)
+    return "".join(delimited_blocks([columns], delimiter))
+
+
+def delimited_blocks(
+    blocks: Iterable[Mapping[str, Sequence[Any]]], delimiter: str = ","
+) -> Iterator[str]:
+    """Yield a table whose rows come in blocks; all have the same columns."""
+    for k, columns in enumerate(blocks):
+        cells = [_column_cells(column, delimiter) for column in columns.values()]
+        lines = list(map(delimiter.join, zip(*cells)))
+        if k == 0:
+            header = [_quoted(protect(name), delimiter) for name in columns]
+            lines.insert(0, delimiter.join(header))
+        # An empty line would be skipped by readers: a single empty cell is written as quotes.
+        yield "".join((line or '""') + "\n" for line in lines)
 
 
 def _column_cells(column: Sequence[Any], delimiter: str) -> list[str]:

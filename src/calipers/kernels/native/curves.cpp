@@ -59,6 +59,52 @@ void radix_sort(Entry* entries, int64_t n, std::vector<Entry>& spare) {
     if (from != entries) std::copy(from, from + n, entries);
 }
 
+// Sorts the rows of one class by descending score; rows of equal scores keep their order. A row takes 32 bytes while it is
+// sorted with its key, so that many rows are first parted by the beginnings of their keys, and few of them sorted at a time.
+class RowSorter {
+public:
+    explicit RowSorter(Span<const double> score) : score_(score) {}
+
+    void sort(int32_t* rows, int64_t n) {
+        if (n <= AT_ONCE) return sort_few(rows, n);
+        const std::vector<int64_t> bounds = part(rows, n);
+        int64_t first = 0;
+        for (size_t k = 1; k < bounds.size(); ++k) {
+            const bool is_full = k + 1 == bounds.size() || bounds[k + 1] - first > AT_ONCE;
+            if (!is_full || bounds[k] == first) continue;
+            sort_few(rows + first, bounds[k] - first);
+            first = bounds[k];
+        }
+    }
+
+private:
+    static constexpr int64_t AT_ONCE = 1 << 18;  // rows
+    static constexpr int BITS = 16;              // of a key that decide its part
+
+    // Puts rows of one part behind each other, the parts in the order of their keys; returns where each begins.
+    std::vector<int64_t> part(int32_t* rows, int64_t n) const {
+        std::vector<int64_t> bounds((1 << BITS) + 1, 0);
+        for (int64_t k = 0; k < n; ++k) ++bounds[part_of(rows[k]) + 1];
+        for (size_t k = 1; k < bounds.size(); ++k) bounds[k] += bounds[k - 1];
+        const std::vector<int32_t> before(rows, rows + n);
+        std::vector<int64_t> place(bounds.begin(), bounds.end() - 1);
+        for (const int32_t row : before) rows[place[part_of(row)]++] = row;
+        return bounds;
+    }
+
+    uint64_t part_of(int32_t row) const { return descending(score_[row]) >> (64 - BITS); }
+
+    void sort_few(int32_t* rows, int64_t n) {
+        entries_.resize(n);
+        for (int64_t k = 0; k < n; ++k) entries_[k] = {descending(score_[rows[k]]), rows[k]};
+        radix_sort(entries_.data(), n, spare_);
+        for (int64_t k = 0; k < n; ++k) rows[k] = static_cast<int32_t>(entries_[k].row);
+    }
+
+    Span<const double> score_;
+    std::vector<Entry> entries_, spare_;
+};
+
 // An operating point: the hits and all counted predictions down to it.
 struct Point {
     int32_t hits, every;
@@ -88,7 +134,7 @@ public:
                 numbered_.add(p_.kind[row]);
             else
                 is_open |= add(p_.fates.of(row, p_.n_columns));
-            if (is_open && p_.ends[k] == k) {
+            if (is_open && (p_.ends.size == 0 || p_.ends[k] == k)) {
                 settle();
                 is_open = false;
             }
@@ -261,15 +307,12 @@ void ranking(Span<const double> score, Span<const int32_t> label, int64_t n_clas
     // The rows of every class first: keys are then needed for one class at a time, not for all.
     std::vector<int64_t> place(offsets.data, offsets.data + n_classes);
     for (int64_t k = 0; k < n; ++k) order[place[label[k]]++] = static_cast<int32_t>(k);
-    parallel(n_classes, threads, [&](int64_t c) {
+    parallel_with(n_classes, threads, [&] { return RowSorter(score); }, [&](RowSorter& sorter, int64_t c) {
         const int64_t start = offsets[c], stop = offsets[c + 1];
-        std::vector<Entry> entries(stop - start), spare;
-        for (int64_t k = start; k < stop; ++k) entries[k - start] = {descending(score[order[k]]), order[k]};
-        radix_sort(entries.data(), stop - start, spare);
+        sorter.sort(order.data + start, stop - start);
+        if (!blocks) return;
         for (int64_t k = stop - 1; k >= start; --k) {
-            const Entry& entry = entries[k - start];
-            order[k] = static_cast<int32_t>(entry.row);
-            const bool tied = blocks && k + 1 < stop && entry.key == entries[k + 1 - start].key;
+            const bool tied = k + 1 < stop && descending(score[order[k]]) == descending(score[order[k + 1]]);
             ends[k] = tied ? ends[k + 1] : static_cast<int32_t>(k);
         }
     });

@@ -164,8 +164,9 @@ inline bool fit(const CurveProblem& p) {
     const int64_t n = p.kind.size;
     return is_count(p.n_columns) && is_count(p.n_views) && is_count(p.n_classes) && within(p.views, p.n_columns) &&
            has_rows(p.fates, n, p.n_columns) && are_kinds(p.kind, p.kinds.size) && p.views.size == p.n_views &&
-           p.order.size == n && within(p.order, n) && p.ends.size == n && p.offsets.size == p.n_classes + 1 &&
-           cover(p.offsets, n) && p.positives.size == p.n_views * p.n_classes;
+           p.order.size == n && within(p.order, n) && (p.ends.size == n || p.ends.size == 0) &&
+           p.offsets.size == p.n_classes + 1 && cover(p.offsets, n) &&
+           p.positives.size == p.n_views * p.n_classes;
 }
 
 inline bool fit(const CellProblem& p, Span<int32_t> result) {

@@ -126,7 +126,8 @@ PyObject* py_ranking(PyObject*, PyObject* args) {
     int64_t n_classes, blocks, threads;
     if (!arguments.all(score, label, n_classes, blocks, order, offsets, ends, threads)) return nullptr;
     const int64_t n = score.size;
-    require(n <= INT32_MAX && label.size == n && order.size == n && ends.size == n && is_count(n_classes) && offsets.size == n_classes + 1 &&
+    require(n <= INT32_MAX && label.size == n && order.size == n && ends.size == (blocks ? n : 0) && is_count(n_classes) &&
+            offsets.size == n_classes + 1 &&
             within(label, n_classes));
     unlocked([&] {
         ranking(score, label, n_classes, blocks != 0, order, offsets, ends, static_cast<int>(threads));
