@@ -250,9 +250,9 @@ def overlay(
     if cohort.dimensions == 3 and slice_at is None:
         slice_at = slice_of(cohort, model, image, objects)
     frame = frame_of(cohort, image, size)
-    drawn, n_small = _large_references(cohort.references, objects, slice_at)
+    large, n_small = _large_references(cohort.references, objects, slice_at)
     marks = _marks_with_few_corners(
-        cohort, model, matches, drawn, slice_at, coarseness(*frame), max(frame)
+        cohort, model, matches, large, slice_at, coarseness(*frame), max(frame)
     )
     notes = [f"model {short(model)}"]
     notes.append("all predictions" if cut == -math.inf else f"scores of at least {digits(cut, 3)}")
@@ -309,8 +309,8 @@ def _large_references(
     if n_small:
         largest = np.argsort(-references.extent[rows], kind="stable")[:MOST_REFERENCES]
         rows = rows[np.sort(largest)]
-    kept = np.searchsorted(objects.references, rows).tolist()
-    fates = tuple(objects.reference_fates[k] for k in kept)
+    places = np.searchsorted(objects.references, rows).tolist()
+    fates = tuple(objects.reference_fates[k] for k in places)
     return replace(objects, references=rows, reference_fates=fates), n_small
 
 

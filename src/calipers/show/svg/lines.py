@@ -317,8 +317,8 @@ def _points_on_plane(dots: Dots, at: Plane) -> list[tuple[int, float, float]]:
     x, y = at.x(dots.x), at.y(dots.y)
     # NaN lies nowhere.
     across = (x >= at.left - 1.0) & (x <= at.right + 1.0)
-    kept = np.flatnonzero(across & (y >= at.top - 1.0) & (y <= at.bottom + 1.0))
-    return list(zip(kept.tolist(), x[kept].tolist(), y[kept].tolist()))
+    inside = np.flatnonzero(across & (y >= at.top - 1.0) & (y <= at.bottom + 1.0))
+    return list(zip(inside.tolist(), x[inside].tolist(), y[inside].tolist()))
 
 
 def _bars(dots: Dots, at: Plane) -> str:
