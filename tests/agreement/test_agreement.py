@@ -546,3 +546,18 @@ def test_intervals_cover(patients):
             one, truth = (result.get(name, criterion="box-iou") for result in (found, whole))
             hits[name] += one.low <= truth.value <= one.high
     assert all(0.90 <= n / 400 <= 0.995 for n in hits.values()), hits
+
+
+@pytest.mark.parametrize("unit", [1e300, 1e-300])
+def test_ratings_whose_squares_run_over_are_no_interval_scale(unit):
+    table = {"item": list("aabb"), "rater": ["A", "B"] * 2, "rating": [unit, 2 * unit, 3 * unit, 0]}
+    with pytest.raises(cal.UsageError, match="whose squares are numbers"):
+        cal.agreement(table, useful=["0"], scale="interval")
+
+
+def test_more_thresholds_than_anybody_reads_and_no_useful_rating_are_refused():
+    table = {"item": list("abcd"), "rating": [0, 1, 0, 1], "iou": [0.1, 0.2, 0.3, 0.4]}
+    with pytest.raises(cal.UsageError, match="at most 1,000 thresholds"):
+        cal.agreement(table, thresholds=np.linspace(0, 1, 1001))
+    with pytest.raises(cal.UsageError, match="one or more ratings"):
+        cal.agreement(table, useful=[])

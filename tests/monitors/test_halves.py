@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -184,3 +186,21 @@ def test_centres_in_which_a_monitor_differs_are_told() -> None:
     )
     calm = cal.evaluate_monitor(random.standard_normal(400), scope, threshold=None, replicates=200)
     assert not any("were resampled, but results differ" in one for one in calm.warnings)
+
+
+@pytest.mark.parametrize("unit", [1e300, 1e308, 2.0**-1040])
+def test_scores_near_the_ends_of_all_numbers(unit: float, tmp_path: Path) -> None:
+    alarms, scope = alarms_of(3)
+    alarms = np.clip(np.round(alarms, 3), -1, 1)
+    plain = cal.evaluate_monitor(alarms, scope, tau=0.5, threshold="youden", ci=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = cal.evaluate_monitor(alarms * unit, scope, tau=0.5, threshold="youden", ci=False)
+        found.report(tmp_path / "page.html")
+    assert found.get("AUROC").value == plain.get("AUROC").value
+    for of_unit, of_one in zip(found.halves, plain.halves):
+        factor = unit if of_one.metric == "threshold" else 1.0
+        assert of_unit.mean == pytest.approx(of_one.mean * factor, rel=1e-6, nan_ok=True)
+        assert of_unit.sd == pytest.approx(
+            of_one.sd * factor, rel=1e-6, abs=1e-12 * factor, nan_ok=True
+        )

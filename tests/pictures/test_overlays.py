@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.pictures.overlays import LONGEST, MOST_PREDICTIONS, overlay
+from calipers.pictures import overlays
+from calipers.pictures.overlays import (
+    LONGEST,
+    MOST_CORNERS,
+    MOST_PREDICTIONS,
+    MOST_REFERENCES,
+    overlay,
+)
 from calipers.show.figures import MARKS, Overlay
 from cases import KINDS, MODEL, cohort_of
 from scenes import box, protocol, scene
@@ -207,3 +215,23 @@ def test_titles_and_marks_agree_with_the_outcomes(kind: str) -> None:
                 ("hit", of.hits),
             ):
                 assert len(drawn.get(fate, [])) == n[image]
+
+
+def noise(*shape: int) -> cal.Evaluation:
+    random = np.random.default_rng(0)
+    return cal.evaluate_maps([(random.random(shape), random.random(shape) > 0.85)], ci=False)
+
+
+@pytest.mark.parametrize("shape", [(1, 30_000), (256, 256)])
+def test_noise_is_drawn_once_and_its_smallest_references_are_said(shape: tuple[int, int]) -> None:
+    evaluation = noise(*shape)
+    with patch.object(overlays, "outline_of", wraps=overlays.outline_of) as drawn:
+        figure = overlay(evaluation, "model", 0, cut=-np.inf)
+    # Beyond the corners of one figure a step is left at once: few outlines are drawn in vain.
+    assert drawn.call_count < 6 * (MOST_REFERENCES + MOST_PREDICTIONS)
+    references = [mark for mark in figure.marks if mark.fate in ("reference", "missed")]
+    surplus = len(evaluation.cohort.references.label) - MOST_REFERENCES
+    assert len(references) == MOST_REFERENCES
+    assert surplus > 0
+    assert f"the {surplus} smallest references are not drawn" in figure.note
+    assert sum(len(ring) for mark in figure.marks for ring in mark.outline) <= MOST_CORNERS

@@ -370,7 +370,11 @@ def test_too_few_rows() -> None:
         ({"groups": ["iou"]}, "cannot be a group"),
         ({"level": 1.0}, "between 0 and 1"),
         ({"missing": "ignore"}, "'refuse' or 'drop'"),
-        ({"bootstrap": -1}, "not negative"),
+        ({"bootstrap": -1}, "bootstrap is a whole number from 0"),
+        ({"bootstrap": 10**9}, "bootstrap is a whole number from 0"),
+        ({"few_groups": 0}, "at least 2"),
+        ({"levels": {"iou": [0, 1]}}, "which is the response"),
+        ({"levels": {"size": ["small", "small", "large"]}}, "named twice"),
         ({"formula": "~ size"}, "no response"),
     ],
 )
@@ -575,3 +579,9 @@ def test_simulation_recovers_the_truth() -> None:
 def test_what_is_no_table_is_named():
     with pytest.raises(cal.InputError, match="a pandas frame, an arrow table or a mapping"):
         cal.mixed_model(7, "iou ~ size", ["patient"])
+
+
+def test_a_category_of_hundreds_of_levels_is_refused_before_it_is_fitted() -> None:
+    table = {"y": np.arange(2000.0), "t": [f"k{k % 600}" for k in range(2000)], "p": [1, 2] * 1000}
+    with pytest.raises(cal.InputError, match="too-large"):
+        cal.mixed_model(table, "y ~ t", ["p"])

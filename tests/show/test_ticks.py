@@ -72,3 +72,10 @@ def test_ends_that_are_no_numbers_have_no_ticks() -> None:
 )
 def test_numbers_are_said_plainly(value: float, text: str) -> None:
     assert tick_text(value) == text
+
+
+@pytest.mark.parametrize("span", [5e-324, 1e-310, 1.7e308])
+def test_ticks_at_the_ends_of_all_numbers(span: float) -> None:
+    values = ticks(0.0, span)
+    assert values
+    assert 0.0 <= values[0] <= values[-1] <= span

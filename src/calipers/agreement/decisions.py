@@ -45,6 +45,7 @@ Thresholds = float | Sequence[float] | Mapping[str, float | Sequence[float]] | N
 
 # From any overlap to a strict one; 0 means above 0.
 OVERLAPS = (0.0, 0.1, 0.3, 0.5, 0.75)  # looked at if the user names none
+MOST_DECISIONS = 1000
 EVERY = "*"  # key of thresholds for all criteria that have none of their own
 
 INFINITE = (float("-inf"), float("inf"))
@@ -175,6 +176,11 @@ def decisions_of(ratings: Ratings, thresholds: Thresholds = None) -> list[Decisi
             numbers = by_criterion.get(EVERY, list(OVERLAPS))
         for threshold in sorted(set(numbers)):
             decisions.append(Decision(name, threshold, distance))
+    if len(decisions) > MOST_DECISIONS:
+        raise UsageError(
+            f"at most {MOST_DECISIONS:,} thresholds of all criteria, got {len(decisions):,}; every "
+            "one is resampled: choose those that matter"
+        )
     return decisions
 
 

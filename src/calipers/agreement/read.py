@@ -70,6 +70,7 @@ USEFUL = {"useful", *(cell for cell, meaning in YES_NO.items() if meaning)}
 NOT_USEFUL = {"not useful", "not-useful", "not_useful", "useless", *(YES_NO.keys() - USEFUL)}
 TWO = ("not useful", "useful")
 MOST_CATEGORIES = 50
+LARGEST = 1e50  # of a rating: products of squares are numbers
 
 Problems = dict[int, Problem]  # by row, the first of each
 
@@ -364,13 +365,22 @@ def _scale(categories: tuple[str, ...], choices: RatingChoices) -> tuple[Scale, 
             "the order of the ratings is not known: give --categories LOWEST,...,HIGHEST"
         )
     if all_numbers:
-        return scale, np.array(list(map(float, categories)), np.float64)
+        values = np.array(list(map(float, categories)), np.float64)
+        largest = np.abs(values).max()
+        if scale == "interval" and largest and not 1 / LARGEST <= largest <= LARGEST:
+            raise UsageError(
+                f"an interval scale needs ratings whose squares are numbers; the largest is "
+                f"{largest:g}, give them in another unit"
+            )
+        return scale, values
     return scale, np.arange(len(categories), dtype=np.float64)
 
 
 def _useful(code: I64, categories: tuple[str, ...], choices: RatingChoices) -> Flags | None:
     """Return which ratings count as useful; None if neither the user nor the words tell."""
     if choices.useful is not None:
+        if not choices.useful:
+            raise UsageError("useful names one or more ratings; leave it out if their words tell")
         for name in choices.useful:
             if name not in categories:
                 suggestion = did_you_mean(name, categories)

@@ -489,7 +489,9 @@ def _edges(values: F64) -> F64:
     # A constant score still needs bins to stand in.
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, BINS + 1)
+    # The difference of two numbers may be none.
+    scale = 1.0 if math.isfinite(high - low) else 2.0
+    return np.linspace(low / scale, high / scale, BINS + 1) * scale
 
 
 def _shares(values: F64, edges: F64) -> F64:

@@ -123,10 +123,14 @@ def _at_thresholds(inputs: HalvesInput, split: Split) -> dict[Key, float]:
 
 def _summary(key: Key, column: F64) -> HalvesSummary:
     defined = column[~np.isnan(column)]
-    mean = sd = low = high = float("nan")
-    if len(defined):
-        mean = float(defined.mean())
-        low, high = np.quantile(defined, OUTER).tolist()
-    if len(defined) > 1:
-        sd = float(defined.std(ddof=1))
+    if not len(defined):
+        nothing = float("nan")
+        return HalvesSummary(*key, nothing, nothing, nothing, nothing, 0, len(column))
+    # A power of two changes no digit, and neither sums nor squares of thresholds run over.
+    power = int(np.frexp(np.abs(defined).max())[1])
+    parts = np.ldexp(defined, -power)
+    sd = parts.std(ddof=1) if len(parts) > 1 else np.nan
+    with np.errstate(over="ignore"):
+        numbers = np.ldexp([parts.mean(), sd, *np.quantile(parts, OUTER)], power)
+    mean, sd, low, high = numbers.tolist()
     return HalvesSummary(*key, mean, sd, low, high, len(defined), len(column) - len(defined))

@@ -44,6 +44,7 @@ SAMPLE_STREAM = 0x70696373  # keeps the sample apart from the replicates that sh
 # The order of drawing: the last ones are on top.
 LAYERS = ("ignored", "reference", "missed", "hit", "duplicate", "false alarm")
 MOST_PREDICTIONS = 200  # in one figure; the best scored ones
+MOST_REFERENCES = 1500  # in one figure; the largest ones
 MOST_CORNERS = 8000  # of all outlines in one figure; beyond, they are drawn coarser
 MARGIN = 1.05  # of a frame of unknown size around all boxes
 LONGEST = 60  # characters of an id in a title
@@ -249,7 +250,10 @@ def overlay(
     if cohort.dimensions == 3 and slice_at is None:
         slice_at = slice_of(cohort, model, image, objects)
     frame = frame_of(cohort, image, size)
-    marks = _marks_with_few_corners(cohort, model, matches, objects, slice_at, coarseness(*frame))
+    large, n_small = _large_references(cohort.references, objects, slice_at)
+    marks = _marks_with_few_corners(
+        cohort, model, matches, large, slice_at, coarseness(*frame), max(frame)
+    )
     notes = [f"model {short(model)}"]
     notes.append("all predictions" if cut == -math.inf else f"scores of at least {digits(cut, 3)}")
     if slice_at is not None:
@@ -258,6 +262,8 @@ def overlay(
     surplus = len(objects.predictions) - MOST_PREDICTIONS
     if surplus > 0:
         notes.append(f"the {surplus} predictions of lowest score are not drawn")
+    if n_small:
+        notes.append(f"the {n_small} smallest references are not drawn")
     return Overlay(
         title_of(cohort, image, objects, slice_at),
         note="; ".join(notes),
@@ -290,6 +296,24 @@ def objects_of(matches: Matches, image: int, cut: float) -> ImageObjects:
     return ImageObjects(np.arange(first, last), tuple(reference_fates), rows, prediction_fates)
 
 
+def _large_references(
+    references: References, objects: ImageObjects, slice_at: float | None
+) -> tuple[ImageObjects, int]:
+    """Return the objects without references that are too many or not in the slice, and the number
+    of those that are too many.
+    """
+    rows = objects.references
+    if slice_at is not None:
+        rows = rows[_reaches(references.boxes[rows], slice_at)]
+    n_small = max(len(rows) - MOST_REFERENCES, 0)
+    if n_small:
+        largest = np.argsort(-references.extent[rows], kind="stable")[:MOST_REFERENCES]
+        rows = rows[np.sort(largest)]
+    places = np.searchsorted(objects.references, rows).tolist()
+    fates = tuple(objects.reference_fates[k] for k in places)
+    return replace(objects, references=rows, reference_fates=fates), n_small
+
+
 def _marks_with_few_corners(
     cohort: Cohort,
     model: str,
@@ -297,14 +321,20 @@ def _marks_with_few_corners(
     objects: ImageObjects,
     slice_at: float | None,
     step: int,
+    longest: float,
 ) -> list[BoxMark]:
     """Return the marks with outlines of step ``step``, or coarser if they have too many corners."""
     while True:
-        marks = list(_marks(cohort, model, matches, objects, slice_at, step))
-        corners = sum(len(ring) for mark in marks for ring in mark.outline)
-        if corners <= MOST_CORNERS or step >= max(cohort.images.size.max(initial=1.0), 1.0):
-            return marks
+        marks, corners = [], 0
         # Doubling ends: an outline in steps of the whole image has four corners.
+        is_coarsest = not step < longest
+        for mark in _marks(cohort, model, matches, objects, slice_at, step):
+            marks.append(mark)
+            corners += sum(map(len, mark.outline))
+            if corners > MOST_CORNERS and not is_coarsest:
+                break
+        else:
+            return marks
         step *= 2
 
 
@@ -356,10 +386,15 @@ def _box_in_slice(box: F64, slice_at: float | None) -> tuple[float, float, float
     if slice_at is None:
         x0, y0, x1, y1 = corners
         return x0, y0, x1, y1
-    x0, y0, z0, x1, y1, z1 = corners
+    x0, y0, _, x1, y1, _ = corners
+    return (x0, y0, x1, y1) if _reaches(box[None], slice_at)[0] else None
+
+
+def _reaches(boxes: F64, slice_at: float) -> Flags:
+    """Return which boxes of volumes reach a slice."""
     # Voxel k reaches from k to k + 1; a box that only touches the slice does not reach it.
     k = math.floor(slice_at)
-    return (x0, y0, x1, y1) if z0 < k + 1 and z1 > k else None
+    return np.asarray((boxes[:, 2] < k + 1) & (boxes[:, 5] > k))
 
 
 def slice_of(cohort: Cohort, model: str, image: int, objects: ImageObjects) -> float:

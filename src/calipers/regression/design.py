@@ -48,6 +48,7 @@ Piece = tuple[
     frozenset[str], frozenset[str]
 ]  # categories against their first level, categories with every level
 MOST_CELLS = 10**8  # 800 MB
+MOST_EFFECTS = 250  # time grows with their square, and nobody reads more
 LARGEST = 1e50  # of a column: products of three columns, squared, are numbers
 DEPENDENT = 1e-9  # of a column's length that the columns before it do not explain
 
@@ -520,7 +521,7 @@ def _number_of_effects(piece: Piece, levels: Mapping[str, Sequence[str]]) -> int
 
 
 def _check_number(n_rows: int, n_columns: int, file: str) -> None:
-    """Raise for more columns than rows, or for a design that fits no memory."""
+    """Raise for more columns than rows, or for a design that takes too much memory or time."""
     if n_rows < n_columns:
         raise InputError(
             f"more rows than the {n_columns} columns of the design",
@@ -528,9 +529,9 @@ def _check_number(n_rows: int, n_columns: int, file: str) -> None:
             file=file,
             value=n_rows,
         )
-    if n_rows * n_columns > MOST_CELLS:
+    if n_columns > MOST_EFFECTS or n_rows * n_columns > MOST_CELLS:
         raise InputError(
-            f"a design of at most {MOST_CELLS:,} cells",
+            f"a design of at most {MOST_EFFECTS} columns and {MOST_CELLS:,} cells",
             rule="too-large",
             file=file,
             value=f"{n_rows} rows with {n_columns} columns",

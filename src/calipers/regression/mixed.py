@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 
 from calipers.arguments import names_arguments
 from calipers.arrays import F64
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.errors import InputError, UsageError, did_you_mean, whole
 from calipers.kernels.mixed import Fit
-from calipers.kernels.resampling import generator
+from calipers.kernels.resampling import check_seed, generator
 from calipers.regression.design import INTERCEPT
 from calipers.regression.model import (
     RESIDUAL,
@@ -139,8 +139,8 @@ def mixed_model(
     >>> print(round(model["size[small]"].value, 3), model.n_groups)
     -0.285 {'patient': 6}
     """
-    if bootstrap < 0 or seed < 0:
-        raise UsageError("bootstrap and seed are not negative")
+    whole("bootstrap", bootstrap, 0, intervals.MOST_REPLICATES)
+    check_seed(seed)
     data = prepare(
         frame,
         formula,

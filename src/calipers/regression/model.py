@@ -107,6 +107,8 @@ def prepare(
     """Return the arrays behind a formula and groups: response, design, levels, notes."""
     if not 0.0 < level < 1.0:
         raise UsageError(f"a level lies between 0 and 1, such as 0.95, not {level}")
+    if few_groups < 2:
+        raise UsageError(f"few_groups is at least 2: one has no variance; got {few_groups}")
     if missing not in ("refuse", "drop"):
         raise UsageError(f"missing is 'refuse' or 'drop', not {missing!r}")
     model_formula = Formula.parse(formula)
@@ -116,6 +118,7 @@ def prepare(
     model_formula = model_formula.spelled_as(columns)
     names = check_groups(groups, model_formula.response)
     names = tuple(spelled(name, columns) for name in names)
+    levels = _orders(levels, model_formula.response)
     frame = Frame.of(source, [model_formula.response, *model_formula.columns, *names], levels)
     frame = frame.declared(model_formula.categories)
     frame, n_dropped = complete(frame, model_formula, names, missing)
@@ -150,6 +153,19 @@ def prepare(
         n_dropped=n_dropped,
         notes=tuple(notes),
     )
+
+
+def _orders(
+    levels: Mapping[str, Sequence[Any]] | None, response: str
+) -> dict[str, tuple[str, ...]]:
+    """Return levels as words; those of the response, and one that is named twice, are refused."""
+    orders = {name: tuple(map(str, values)) for name, values in (levels or {}).items()}
+    for name, order in orders.items():
+        if name == response:
+            raise UsageError(f"levels of {name!r}, which is the response: it is a number")
+        if len(set(order)) < len(order):
+            raise UsageError(f"levels of {name!r}: a level is named twice in {', '.join(order)}")
+    return orders
 
 
 def _many_levels(fitted_design: Design) -> list[str]:

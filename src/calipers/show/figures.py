@@ -13,6 +13,7 @@ Nothing is drawn here, but what both share stands here too:
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -560,6 +561,8 @@ def _group_digits(plain: str) -> str:
 
 
 def _linear(low: float, high: float, most: int) -> tuple[float, ...]:
+    if (high - low) / most < sys.float_info.min:
+        return (low, high)  # there is no room for round numbers between
     power = 10.0 ** math.floor(math.log10((high - low) / most))
     for step in (power * factor for factor in (*STEPS, 20.0, 50.0)):
         first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)

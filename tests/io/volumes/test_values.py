@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -83,6 +85,12 @@ def test_scores_are_float32_unless_they_were_float64(kind: str, wanted: str) -> 
     found = as_map(np.array([[0, 1], [1, 0]]).astype(kind))
     assert found.dtype == np.dtype(wanted)
     assert found.tolist() == [[0, 1], [1, 0]]
+
+
+def test_the_largest_float16_is_divided_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert as_map(np.array([[0, 65504]], "f2"), "uint16")[0, 1] == np.float32(65504 / 65535)
 
 
 @pytest.mark.parametrize("normalise", NORMALISATIONS)

@@ -293,3 +293,9 @@ def test_quiet_names_are_told_but_not_written() -> None:
     drawn = svg(f.Scatter("t", f.Axis("x"), f.Axis("y"), (dots,)))
     assert not any(">one</text>" in part for part in drawn.split("<text"))
     assert "<title>a, one: 0, 0</title>" in drawn
+
+
+def test_points_of_one_place_are_drawn_once() -> None:
+    places = np.tile(np.linspace(0.0, 1.0, 500), 100)
+    drawn = svg(f.Scatter("t", f.Axis("x"), f.Axis("y"), (f.Dots("a", places, places),)))
+    assert drawn.count("h0") == 500

@@ -287,7 +287,8 @@ def _divided(array: Array, normalise: str, file: str) -> Array:
             hint="these are scores in [0, 1] already: name only the models that need it, such as "
             f"NAME={normalise}",
         )
-    if array.min(initial=0) < 0 or array.max(initial=0) > divisor:
+    # As a number of Python: 65,535 is infinite in 16 bits.
+    if array.min(initial=0) < 0 or float(array.max(initial=0)) > divisor:
         value = f"{array.min():.6g} to {array.max():.6g}"
         raise InputError(
             f"values from 0 to {divisor:,}", rule="score-range", file=file, value=value
