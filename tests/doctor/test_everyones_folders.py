@@ -641,6 +641,36 @@ def label_img_with_its_pictures(folder: Path, cohort: Scene) -> tuple[str, ...]:
     return ".", "model.csv"
 
 
+@folder_of
+def names_of_columns_of_other_tools(folder: Path, cohort: Scene) -> tuple[str, ...]:
+    rows = ["imgPath,ClassLabel,bbox_left,bbox_top,bbox_width,bbox_height"]
+    for name in cohort.images:
+        own = cohort.of(name)
+        rows += [f"{name},{t.name},{t.x},{t.y},{t.w},{t.h}" for t in own]
+        rows += [] if own else [f"{name},,,,,"]
+    put(folder, {"truth.csv": "\n".join(rows) + "\n"})
+    rows = ["file,cls,topLeftX,topLeftY,bottomRightX,bottomRightY,detectionScore"]
+    for t in cohort.predictions:
+        rows.append(f"{t.image},{t.name},{','.join(map(str, t.corners))},{t.score}")
+    put(folder, {"model.csv": "\n".join(rows) + "\n"})
+    return "truth.csv", "model.csv"
+
+
+@folder_of
+def folders_of_cases_behind_another_folder(folder: Path, cohort: Scene) -> tuple[str, ...]:
+    """Frames have the same names in every case, and extensions in capitals in one of the files."""
+    paths = {name: f"case{k // 4}/frame{k % 4}" for k, name in enumerate(cohort.images)}
+    rows = ["image,class,x0,y0,x1,y1"]
+    for name in cohort.images:
+        own = cohort.of(name)
+        rows += [f"{paths[name]}.png,{t.name},{','.join(map(str, t.corners))}" for t in own]
+        rows += [] if own else [f"{paths[name]}.png,,,,,"]
+    put(folder, {"truth.csv": "\n".join(rows) + "\n"})
+    longer = [t._replace(image=f"./data/{paths[t.image]}.PNG") for t in cohort.predictions]
+    put(folder, {"model.csv": table_of(cohort._replace(predictions=longer))})
+    return "truth.csv", "model.csv"
+
+
 @pytest.mark.parametrize("name", FOLDERS)
 def test_the_first_command_gives_the_number_of_pycocotools(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

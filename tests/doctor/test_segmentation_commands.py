@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
+import calipers as cal
 from calipers.cli.main import run
 from calipers.doctor.remedies import Inputs
 from calipers.doctor.volumes.volume_folders import VolumeCheckup, check_volumes
+from calipers.errors import InputError
 from calipers.io.write_volume import write_volume
 
 SHAPE = (12, 40, 44)
@@ -139,3 +141,45 @@ def test_labels_with_scores_have_a_ranking_and_need_no_other_command(tmp_path) -
     checkup = checked(*folders, scores=str(table))
     assert checkup.commands
     assert not checkup.voxel_commands
+
+
+def test_dicom_segmentations_with_other_slices_are_compared_as_maps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither file stores empty slices. Placing predictions on the slices of the references would
+    cut off what lies beside them, so that command is neither printed nor accepted.
+    """
+    pytest.importorskip("highdicom")
+    from dicom_cases import segmentation, series
+    from volume_cases import noise
+
+    monkeypatch.chdir(tmp_path)
+    for folder in ("refs", "cad", "images"):
+        Path(folder).mkdir()
+    dice = []
+    for k, step in enumerate((1, 2, -1)):
+        place = series(tmp_path / "images" / f"p{k}", noise((9, 12, 14), np.uint16))
+        truth = np.zeros((9, 12, 14, 1), np.uint8)
+        truth[3:6, 2:8, 3:9] = 1
+        found = np.roll(truth, step, axis=0)
+        found[8 if step > 0 else 0, 9:11, 10:13] = 1
+        segmentation(Path(f"refs/p{k}.dcm"), truth, place, omit_empty_frames=True)
+        segmentation(Path(f"cad/p{k}.dcm"), found, place, omit_empty_frames=True)
+        dice.append(2 * (truth & found).sum() / (truth.sum() + found.sum()))
+    checkup = checked(Path("refs"), Path("cad"))
+    (command,) = checkup.commands
+    assert command.startswith("calipers maps refs cad --predictions labels")
+    assert run([*shlex.split(command)[1:], "--no-ci", "--json"]) == 0
+    (row,) = [
+        row
+        for row in json.loads(capsys.readouterr().out)["rows"]
+        if row["metric"] == "Dice/sample@0.5"
+    ]
+    assert row["value"] == pytest.approx(np.mean(dice), abs=1e-9)
+    with pytest.raises(InputError, match="would be cut off") as error:
+        cal.read("refs", "cad", place="nearest")
+    assert "--geometry" in error.value.hint
+    assert "--place" not in error.value.hint
+    # With the images all of it counts.
+    cohort = cal.read("refs", "cad", geometry="images")
+    assert cohort.predictions("cad").boxes.shape == (6, 6)

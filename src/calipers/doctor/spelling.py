@@ -106,11 +106,7 @@ def most_images(names: Sequence[str], cohort: Cohort) -> ImageMatch | None:
             images = _matched(distinct, known_names, rule, is_complete=False)
             if images is not None and len(images) > max(len(distinct) / 2, FEWEST_AFFIXED):
                 return _in_words(how, words, images, position)
-    for known_names in _known_names(cohort):
-        match = _affixed(list(distinct), known_names, is_complete=False)
-        if match is not None:
-            return match
-    return None
+    return _affixed_anyhow(list(distinct), _known_names(cohort), is_complete=False)
 
 
 def alike_images(names: Sequence[str], cohort: Cohort) -> bool:
@@ -159,11 +155,7 @@ def same_names(names: Sequence[str], *lists: Sequence[str]) -> ImageMatch | None
             images = _matched(distinct, known_names, rule)
             if images is not None:
                 return _in_words(how, words, images, position)
-    for known_names in lists:
-        match = _affixed(list(distinct), known_names)
-        if match is not None:
-            return match
-    return None
+    return _affixed_anyhow(list(distinct), lists)
 
 
 def _in_words(how: str, words: str, images: Mapping[str, int], position: int) -> ImageMatch:
@@ -171,6 +163,28 @@ def _in_words(how: str, words: str, images: Mapping[str, int], position: int) ->
     if how == "type" and position:
         return ImageMatch("file", "file names in place of ids", images)
     return ImageMatch(how, words, images)
+
+
+def _affixed_anyhow(
+    names: Sequence[str], lists: Sequence[Sequence[str]], *, is_complete: bool = True
+) -> ImageMatch | None:
+    """Return the images of names that all have the same text beside the right one; extensions may
+    differ as well, and then do so in all names.
+    """
+    for known_names in lists:
+        match = _affixed(names, known_names, is_complete=is_complete)
+        if match is not None:
+            return match
+    stems = {_stem(name): name for name in names}
+    if len(stems) < len(names):
+        return None
+    for known_names in lists:
+        known_stems = [_stem(name) for name in known_names]
+        match = _affixed(list(stems), known_stems, is_complete=is_complete)
+        if match is not None:
+            images = {stems[stem]: k for stem, k in match.images.items()}
+            return ImageMatch("affix", f"{match.words} and the extension", images)
+    return None
 
 
 def _affixed(

@@ -60,6 +60,17 @@ def test_a_folder_of_reports_with_scores(tmp_path, images) -> None:
     assert float(evaluation["sensitivity@0.5"]) == 0.5
 
 
+def test_files_of_an_archive_have_no_suffix(tmp_path, images) -> None:
+    place = tmp_path / "refs"
+    (place / "CT1").mkdir(parents=True)
+    report(place / "CT1" / "IM0001", images[:1], [(0, "POLYLINE", SQUARE)])
+    report(place / "1.2.840.10008.77", images[1:], [(0, "POLYLINE", SQUARE)])
+    (place / "README").write_text("how they were made " * 20)
+    (place / "DICOMDIR").write_bytes(bytes(128) + b"DICM")
+    cohort = cal.read(place)
+    assert (len(cohort.references), cohort.n_images) == (2, len(images))
+
+
 def test_predictions_without_a_certainty_are_refused(tmp_path, images) -> None:
     path = report(tmp_path / "r.dcm", images, [(0, "POLYLINE", SQUARE)])
     with pytest.raises(InputError, match="111012") as error:

@@ -84,7 +84,7 @@ def test_a_list_and_the_origin_of_images_are_no_classes(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(text)
     assert cal.read(tmp_path / "t.csv").classes == ("object",)
     # Any other text may be a class.
-    (tmp_path / "t.csv").write_text(text.replace("source", "finding"))
+    (tmp_path / "t.csv").write_text(text.replace("source", "remark"))
     with pytest.raises(cal.InputError) as error:
         cal.read(tmp_path / "t.csv")
     assert error.value.rule == "missing-column"

@@ -68,6 +68,71 @@ def test_aliases_of_corners(tmp_path, names):
     assert cohort.references.boxes.tolist() == [[1, 2, 3, 4]]
 
 
+CORNER_NAMES = (
+    "bbox_xmin,bbox_ymin,bbox_xmax,bbox_ymax",
+    "col_min,row_min,col_max,row_max",
+    "x_start,y_start,x_end,y_end",
+    "topLeftX,topLeftY,bottomRightX,bottomRightY",
+    "xtl,ytl,xbr,ybr",
+    "x_links,y_oben,x_rechts,y_unten",
+    "box_x1,box_y1,box_x2,box_y2",
+    "x0 (px),y0 (px),x1 (px),y1 (px)",
+)
+
+
+@pytest.mark.parametrize("names", CORNER_NAMES)
+def test_further_names_of_corners(tmp_path, names):
+    cohort = read(put(tmp_path, "refs.csv", f"img,cls,{names}\na,b,1,2,3,5\n"))
+    assert cohort.references.boxes.tolist() == [[1, 2, 3, 5]]
+
+
+@pytest.mark.parametrize(
+    ("names", "box"),
+    [
+        ("bbox_x,bbox_y,bbox_w,bbox_h", [4, 6, 6, 10]),
+        ("bbox_left,bbox_top,bbox_width,bbox_height", [4, 6, 6, 10]),
+        ("x (px),y (px),width (px),height (px)", [4, 6, 6, 10]),
+        ("Box_1,Box_2,Box_3,Box_4", [4, 6, 6, 10]),
+        ("center_x,center_y,width,height", [3, 4, 5, 8]),
+        ("bbox_x_center,bbox_y_center,bbox_w,bbox_h", [3, 4, 5, 8]),
+    ],
+)
+def test_further_names_of_sides(tmp_path, names, box):
+    cohort = read(put(tmp_path, "refs.csv", f"img,cls,{names}\na,b,4,6,2,4\n"))
+    assert cohort.references.boxes.tolist() == [box]
+
+
+def test_names_of_boxes_that_are_doubtful_are_refused(tmp_path):
+    # Two columns are the lower corner, and a point with the size of its image is no box.
+    twice = "image,class,x_start,x_from,y_start,x_end,y_end\na,b,1,1,2,3,5\n"
+    points = "image,class,center_x,center_y,width,height\na,b,1,2,9,9\na,b,3,4,9,9\n"
+    for text in (twice, points):
+        with pytest.raises(InputError) as refused:
+            read(put(tmp_path, "refs.csv", text))
+        assert refused.value.rule == "box-columns"
+
+
+def test_known_names_win_over_further_ones(tmp_path):
+    head = "image,path,class,cls,x0,y0,x1,y1,x_start,y_start,x_end,y_end"
+    cohort = read(put(tmp_path, "refs.csv", f"{head}\na,/d,b,7,1,2,3,5,0,0,1,1\n"))
+    assert (cohort.images.ids, cohort.classes) == (("a",), ("b",))
+    assert cohort.references.boxes.tolist() == [[1, 2, 3, 5]]
+
+
+def test_the_error_of_another_encoding_says_how_to_convert_the_file(tmp_path):
+    text = "Bild;Klasse;x;y;w;h\na;Gefäß;1;2;3;4\n"
+    with pytest.raises(InputError, match="iconv -f WINDOWS-1252 -t UTF-8") as refused:
+        read(put(tmp_path, "refs.csv", text, "cp1252"))
+    assert refused.value.rule == "encoding"
+
+
+@pytest.mark.parametrize("name", ["detectionScore", "confidence.score", "PROB"])
+def test_further_names_of_scores(tmp_path, name):
+    refs = put(tmp_path, "refs.csv", "image,class,x0,y0,x1,y1\na,b,1,2,3,4\n")
+    dets = put(tmp_path, "dets.csv", f"image,class,x0,y0,x1,y1,{name}\na,b,1,2,3,4,0.75\n")
+    assert read(refs, dets).models["dets"].score.tolist() == [0.75]
+
+
 def test_normalised_boxes_need_the_option_and_sizes(tmp_path):
     path = put(
         tmp_path, "refs.csv", "image,class,cx,cy,w,h,width,height\na,b,0.5,0.5,0.5,0.5,200,100\n"
@@ -233,7 +298,7 @@ def test_an_empty_area_is_not_declared(tmp_path):
 
 BROKEN_FILES = [
     ("missing-column", "a,b,1,2,3,4\nc,d,1,2,3,4\n"),
-    ("missing-column", "image,finding,x0,y0,x1,y1\na,polyp,1,2,3,4\n"),
+    ("missing-column", "image,remark,x0,y0,x1,y1\na,polyp,1,2,3,4\n"),
     ("box-columns", "image,class,x0,y0,x1\na,b,1,2,3\n"),
     ("box-columns", "image,class,x,y,w,h,x0,y0,x1,y1\n"),
     ("dup-column", "image,class,x0,y0,x1,y1,X0\n"),

@@ -53,7 +53,7 @@ from calipers.doctor.volumes.volume_cases import (
     several_kinds,
     unclear_folders,
 )
-from calipers.doctor.volumes.volume_grids import grids
+from calipers.doctor.volumes.volume_grids import CUT, grids
 from calipers.errors import InputError
 from calipers.io.name_patterns import MOST_KINDS, KindOfFile
 from calipers.io.read import PathName, sniff
@@ -299,8 +299,13 @@ def check_volumes(inputs: Inputs) -> VolumeCheckup:
     if labels.is_labels and all(one.is_candidates for one in models.values()):
         options["preset"] = OF_CANDIDATES
     # What is wrong with a file itself, no option mends.
-    if any(symptom.level == "error" and not symptom.reading for symptom in findings):
-        return _checkup(surveys, findings, [])
+    wrong = [symptom for symptom in findings if symptom.level == "error" and not symptom.reading]
+    if wrong:
+        of_voxels = []
+        if all(symptom.hint == CUT for symptom in wrong):
+            choice = {**reading, **options}
+            of_voxels = segmentation_commands(inputs, choice, [one.values for one in surveys])
+        return _checkup(surveys, findings, of_voxels)
     if first.is_labels:
         return _with_objects(inputs, options, surveys, findings)
     choices = [options]

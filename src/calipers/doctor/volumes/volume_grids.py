@@ -29,7 +29,7 @@ from calipers.errors import InputError
 from calipers.io.read import PathName
 from calipers.io.volumes.open import open_volume
 from calipers.io.volumes.pairing import list_samples
-from calipers.io.volumes.placing import can_place, check_place, on_grid, placed
+from calipers.io.volumes.placing import can_place, check_place, is_cut, on_grid, placed
 from calipers.io.volumes.samples import check_pair, resize_map
 from calipers.io.volumes.volume import Volume
 
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from calipers.doctor.volumes.volume_folders import FileFacts, Survey
 
 SHAPES = "shape-mismatch"
+CUT = (
+    "the references do not store empty slices, and predictions reach beyond them: pass --geometry "
+    "with the folder of the images; calipers maps puts both on one grid and needs none"
+)
 MOST_TRIED = 12  # pairs on which placing is tried
 MOST_RESAMPLED = 0.8  # share of them that fill the space of their references or meet them there
 FEWEST_MET = 0.5  # share of them that have to meet
@@ -144,6 +148,8 @@ def _tried_places(labels: Survey, one: Survey, names: Sequence[str]) -> _Trial:
             check_place(volume, grid, "nearest")
         except InputError:
             return _Trial(hint="their affines put predictions beside their references")
+        if one.is_labels and is_cut(volume, grid):
+            return _Trial(hint=CUT)
         are_equal &= _same_steps(volume, grid)
         if len(after) >= MOST_TRIED or not reference.high > 0 or not facts.high > 0:
             continue

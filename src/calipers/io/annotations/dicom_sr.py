@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import hypot
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from calipers.errors import InputError, UsageError
@@ -37,13 +37,14 @@ from calipers.io.reader import (
     ReferenceIndex,
     Sniffed,
 )
-from calipers.io.source import InputFile, InputFolder, open_source
+from calipers.io.source import InputFile, InputFolder, open_regular, open_source
 
 MARK, MARK_AT = b"DICM", 128
 # All classes of structured reports begin like this (DICOM PS3.4, table B.5-1).
 REPORTS = b"1.2.840.10008.5.1.4.1.1.88."
 HEAD = 2048  # bytes that hold the group of the file, which names the class
 SUFFIXES = (".dcm", ".dicom")
+INDEX = "DICOMDIR"  # of a medium, which is no report
 GROUP, FINDING, REGION = "125007", "121071", "111030"
 SCORES = {"111012": "Certainty of Finding", "111047": "Probability of cancer"}
 NO_FINDING = "finding"  # class of regions that say no more
@@ -69,11 +70,11 @@ class DicomReportReader(Reader):
         """Recognise the class of the (first) file."""
         head = bytes(file.data[:HEAD])
         if isinstance(file, InputFolder):
-            names = file.ending(*SUFFIXES)
-            if not names:
+            try:
+                head = next((head for _, head in _dicom_files(file)), b"")
+            except (InputError, OSError):
+                # Some file of a folder of another format, which its reader may not need.
                 return None
-            with Path(file.files[names[0]]).open("rb") as stream:
-                head = stream.read(HEAD)
         if head[MARK_AT : MARK_AT + len(MARK)] != MARK or REPORTS not in head:
             return None
         return Sniffed(self.name, "unknown", "it is a DICOM structured report")
@@ -178,11 +179,29 @@ class _Report(NamedTuple):
                 yield _Region(image, label, box, place, 0.0 if score is None else score)
 
 
+def _dicom_files(file: InputFolder) -> Iterator[tuple[str, bytes]]:
+    """Yield the DICOM files of a folder by their names, with their beginnings.
+
+    Archives name them without a suffix, or by an identifier, which ends with a number: such a file
+    is one if it has the mark of DICOM.
+    """
+    for name, path in file.files.items():
+        base = PurePosixPath(name).name
+        is_named = base.lower().endswith(SUFFIXES)
+        suffix = PurePosixPath(base).suffix[1:]
+        if not is_named and (base.upper() == INDEX or (suffix and not suffix.isdigit())):
+            continue
+        with open_regular(Path(path), follow=False) as stream:
+            head = stream.read(HEAD)
+        if is_named or head[MARK_AT : MARK_AT + len(MARK)] == MARK:
+            yield name, head
+
+
 def _reports(file: InputFile, rows: AnnotationList) -> Iterator[_Report]:
     if not isinstance(file, InputFolder):
         yield _report(file, "")
         return
-    for name in file.ending(*SUFFIXES):
+    for name, _ in _dicom_files(file):
         source = open_source(file.files[name])
         if REPORTS in source.data[:HEAD]:
             rows.further_files.append(name)

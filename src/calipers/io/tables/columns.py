@@ -21,6 +21,7 @@ from calipers.arrays import F64, Flags
 from calipers.data.rules import Role
 from calipers.errors import InputError, UsageError, did_you_mean, spelled
 from calipers.io.reader import Problem
+from calipers.io.tables.box_spellings import CORNERS, box_part, box_parts
 from calipers.io.tables.table import FileTable, empty, flags, numbers, texts
 
 NAMELESS_HINT = "name it: columns={{'{0}': ...}}, --columns {0}=NAME"
@@ -101,13 +102,14 @@ class ColumnSpec:
     def among(self, columns: Mapping[str, str]) -> str | None:
         """Return the column of a known name, of columns by their name in lower case.
 
-        Names of texts are also found with blanks, dots or dashes, as spreadsheets and R write them,
-        or without any sign: ``Image Index``, ``Image.Index`` and ``imageIndex`` are one name.
+        Names of texts and scores are also found with blanks, dots or dashes, as spreadsheets and R
+        write them, or without any sign: ``Image Index``, ``Image.Index`` and ``imageIndex`` are one
+        name.
         """
         for alias in self.aliases:
             if alias in columns:
                 return columns[alias]
-        if self.kind != "text":
+        if self.kind != "text" and self.role != "predictions":
             return None
         joined: dict[str, str] = {}
         for name, column in columns.items():
@@ -176,6 +178,19 @@ def declare(*columns: ColumnSpec) -> dict[str, ColumnSpec]:
     return {column.name: column for column in columns}
 
 
+# Names of images that count where none of the others is there.
+FURTHER_IMAGES = (
+    "img",
+    "img_id",
+    "img_name",
+    "img_path",
+    "image_file",
+    "image_uid",
+    "sop_instance_uid",
+    "file",
+    "file_path",
+    "path",
+)
 CLASS_NUMBERS = ("class_id", "category_id", "label_id")  # columns of numbers in place of names
 
 # The columns of a table with a row per object.
@@ -195,6 +210,7 @@ OBJECTS = declare(
             "bild",
             "bildname",
             "dateiname",
+            *FURTHER_IMAGES,
         ),
         required=True,
         hint=NAMELESS_HINT.format("image"),
@@ -210,13 +226,37 @@ OBJECTS = declare(
             "finding_label",
             "klasse",
             "klassenname",
+            "class_label",
+            "label_name",
+            "object_class",
+            "finding",
+            "finding_name",
+            "befund",
+            "classe",
+            "cls",
             *CLASS_NUMBERS,
         ),
         hint=NAMELESS_HINT.format("class"),
     ),
     ColumnSpec(
         "score",
-        ("score", "confidence", "conf", "probability", "konfidenz", "wahrscheinlichkeit"),
+        (
+            "score",
+            "confidence",
+            "conf",
+            "probability",
+            "konfidenz",
+            "wahrscheinlichkeit",
+            "confidence_score",
+            "detection_score",
+            "prediction_score",
+            "pred_score",
+            "class_score",
+            "box_score",
+            "scores",
+            "prob",
+            "confiance",
+        ),
         kind="number",
         role="predictions",
     ),
@@ -239,7 +279,9 @@ OBJECTS = declare(
 # A table with a row per image.
 IMAGES = declare(
     ColumnSpec(
-        "image", ("image", "image_id", "imageid", "id", "file_name", "filename"), required=True
+        "image",
+        ("image", "image_id", "imageid", "id", "file_name", "filename", *FURTHER_IMAGES),
+        required=True,
     ),
     *(OBJECTS[name] for name in (*SIZES, "spacing", *SPACINGS, *IMAGE_LEVEL)),
 )
@@ -322,8 +364,13 @@ def find_columns(
 def find_layout(table: FileTable, choices: Mapping[str, str], box_format: str | None) -> Layout:
     """Return the layout of a table of objects, or raise for a column that is missing."""
     names, file = table.names, table.file
-    columns = find_columns(table, {**OBJECTS, **BOXES}, choices, shared=False)
-    columns = _with_sides(_with_corner(columns, table), table)
+    known_columns = find_columns(table, {**OBJECTS, **BOXES}, choices, shared=False)
+    columns = _with_sides(_with_corner(known_columns, table), table)
+    if not any(set(layout) <= set(columns) for _, layout in BOX_LAYOUTS):
+        # Names that are known stay what they are: others may be the rest of a box.
+        free = [name for name in names if name not in known_columns.values()]
+        columns = {**box_parts(free, known_columns), **known_columns}
+        columns = _with_sides(_with_corner(columns, table), table)
     implied, box = _box_layout(columns, names, file)
     columns = _without_sides(columns, box, implied, table)
     names_in_use = {columns[name] for name in (*OBJECTS, *box) if name in columns}
@@ -343,7 +390,7 @@ def _with_corner(columns: Mapping[str, str], table: FileTable) -> dict[str, str]
         # x1 y1 is the second corner where a part of x0 y0 is there; and what looks like a part of
         # another corner may be one under a name that is not known: width is then of the image.
         others = set(table.names) - {columns[x], columns[y]}
-        if any(COORDINATE.match(name) for name in others):
+        if any(COORDINATE.match(name) or box_part(name) in CORNERS for name in others):
             continue
         rest = {name: column for name, column in columns.items() if name not in (x, y)}
         return {**rest, "x": columns[x], "y": columns[y]}
@@ -391,9 +438,12 @@ def hold_boxes(names: Collection[str]) -> bool:
     """Return whether names of columns, in lower case, are those of a box."""
     if len(BOX_WORDS.intersection(names)) >= 4:
         return True
+    names = {*names, *box_parts(names)}
+    if any(set(layout) <= names for _, layout in BOX_LAYOUTS):
+        return True
     if not all(_side_among(side, names) for side in list(SIDES.values())[:2]):
         return False
-    origins = (*ORIGINS, *zip(WORDS["x0"], WORDS["y0"]))
+    origins = (*ORIGINS, *LOW_CORNERS, *zip(WORDS["x0"], WORDS["y0"]))
     return any(set(origin) <= set(names) for origin in origins)
 
 

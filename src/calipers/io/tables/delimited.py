@@ -36,6 +36,10 @@ BLANK = " "  # between the cells that R writes if nobody asks for another sign
 DIGITS = tuple(b"%d" % digit for digit in range(10))
 QUOTED_NAMES = re.compile(r'"[^"]*"(?: "[^"]*")+')
 ROWS_WITH_NAMES = 3  # that are looked at
+UTF8_HINT = (
+    "save the table as UTF-8 (in Excel: CSV UTF-8), or convert it from the encoding that it has: "
+    "iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW"
+)
 LONGEST_LINE = 1 << 20  # characters; as many bytes are read together
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")  # with its break, the last one without
 BREAK = re.compile(r"\r\n|\r|\n")
@@ -61,7 +65,7 @@ class DelimitedReader(TableReader):
         # Blanks are in any text: only the columns of a box make it a table.
         if not is_table or not (is_cut or has_boxes):
             return None
-        if names & set(OBJECTS["score"].aliases):
+        if OBJECTS["score"].among(dict.fromkeys(sorted(names), "")) is not None:
             return Sniffed(self.name, "predictions", "it is delimited text with a score column")
         if has_boxes:
             reason = "it is delimited text with a box in every row"
@@ -155,7 +159,7 @@ def lines_of(input_file: InputFile) -> Iterator[str]:
                 file=input_file.file,
                 location=f"byte {place}",
                 value=error.object[error.start : error.start + 10],
-                hint="save the table as UTF-8",
+                hint=UTF8_HINT,
             ) from None
         if "\0" in text:
             # Valid UTF-8, but no text: most likely UTF-16 without a mark, or a binary file.

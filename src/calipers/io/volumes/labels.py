@@ -459,6 +459,7 @@ class _Paired:
         from calipers.io.volumes.placing import (
             can_place,
             check_place,
+            is_cut,
             is_on_grid,
             placed,
             regridded,
@@ -493,6 +494,14 @@ class _Paired:
                 is_placed = options.place is not None and can_place(volume, grid)
                 if is_placed and not is_on_grid(volume, grid):
                     notes += check_place(volume, grid, options.place or "nearest")
+                    if is_cut(volume, grid):
+                        raise InputError(
+                            "a place within the slices that its reference stores",
+                            rule="shape-mismatch",
+                            file=volume.file,
+                            value="slices beyond them, whose objects would be cut off",
+                            hint=_grid_hint(grid),
+                        )
                     on_grid[name] = regridded(volume, grid)
                     continue
                 on_grid[name] = placed(volume, grid)

@@ -223,6 +223,14 @@ def check_place(volume: Volume, grid: Volume, place: str) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def is_cut(volume: Volume, grid: Volume) -> bool:
+    """Return whether a volume reaches beyond a reference that stores no empty slices.
+
+    What lies there are false alarms of the image, which placing would cut off.
+    """
+    return grid.sparse and _share_inside(volume, grid) < 1.0
+
+
 def with_place_hint(error: InputError, volume: Volume, grid: Volume) -> InputError:
     """Return the error on a volume that lies elsewhere than its reference, with the option that
     puts it there, if its affine may do that.
@@ -232,6 +240,8 @@ def with_place_hint(error: InputError, volume: Volume, grid: Volume) -> InputErr
     try:
         check_place(volume, grid, "nearest")
     except InputError:
+        return error
+    if is_cut(volume, grid):
         return error
     hint = "if its affine is right, --place nearest (place=) puts it on that grid"
     assert volume.affine is not None
