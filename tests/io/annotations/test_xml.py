@@ -82,6 +82,15 @@ def test_results_of_the_development_kit_by_hand(tmp_path) -> None:
     assert refused(results).rule == "wrong-role"
 
 
+def test_names_of_results_with_a_random_identifier(tmp_path) -> None:
+    folder = put(tmp_path / "v", {"Annotations/000001.xml": VOC})
+    salt = "comp4_44503d57-2f73-4400-a95d-5b0d7a3a9e3c_det"
+    files = {name.replace("comp4_det", salt): text for name, text in RESULTS.items()}
+    results = put(tmp_path / "m", files)
+    assert cal.sniff(results).format == "voc-results"
+    assert cal.read(folder, results).models["m"].label.tolist() == [0, 0, 1]
+
+
 @pytest.mark.parametrize(
     ("line", "rule"),
     [

@@ -107,6 +107,17 @@ def test_other_ids_with_the_same_file_names_are_joined_by_name(tmp_path):
         cohort.models["dets"].boxes, try_results(tmp_path, RESULTS).models["dets"].boxes
     )
     assert any("3 images are joined by file_name" in note for note in cohort.intake.notes)
+    # Folders before a name say where a copy lies, but train/1 is not val/1.
+    longer = [{**image, "file_name": f"val/{image['file_name']}"} for image in images]
+    cohort = try_results(tmp_path, {**DOCUMENT, "images": longer, "annotations": results})
+    assert any("3 images are joined by file_name" in note for note in cohort.intake.notes)
+    in_folders = {**REFERENCES, "images": [dict(image) for image in REFERENCES["images"]]}
+    for image in in_folders["images"]:
+        image["file_name"] = f"train/{image['file_name']}"
+    refs = put(tmp_path, "in_folders.json", in_folders)
+    other = {**DOCUMENT, "images": longer, "annotations": results}
+    with pytest.raises(InputError):
+        read(refs, put(tmp_path, "others.json", other))
     # Two images of one name cannot be told apart.
     images[0]["file_name"] = images[1]["file_name"]
     with pytest.raises(InputError) as refused:

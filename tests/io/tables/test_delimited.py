@@ -119,6 +119,23 @@ def test_known_names_win_over_further_ones(tmp_path):
     assert cohort.references.boxes.tolist() == [[1, 2, 3, 5]]
 
 
+def test_a_column_of_ids_of_the_references_is_that_of_images(tmp_path):
+    refs = put(tmp_path, "refs.csv", "image,class,x0,y0,x1,y1\np1,b,1,2,3,4\np2,,,,,\n")
+    text = "patientId,note,class,x0,y0,x1,y1,score\np2,n,b,1,2,3,4,0.5\np1,p1,b,1,2,3,4,0.6\n"
+    cohort = read(refs, put(tmp_path, "dets.csv", text))
+    assert cohort.models["dets"].image.tolist() == [0, 1]
+    # Other cells, two such columns and numbers tell nothing.
+    numbered = put(tmp_path, "numbered.csv", "image,class,x0,y0,x1,y1\n1,b,1,2,3,4\n2,,,,,\n")
+    ranks = text.replace("p2,n", "2,n").replace("p1,p1", "1,x")
+    for references, broken in (
+        (refs, text.replace("p2", "p3")),
+        (refs, text.replace("p2,n", "p2,p2")),
+        (numbered, ranks),
+    ):
+        with pytest.raises(InputError, match="expected a column 'image'"):
+            read(references, put(tmp_path, "dets.csv", broken))
+
+
 def test_the_error_of_another_encoding_says_how_to_convert_the_file(tmp_path):
     text = "Bild;Klasse;x;y;w;h\na;Gefäß;1;2;3;4\n"
     with pytest.raises(InputError, match="iconv -f WINDOWS-1252 -t UTF-8") as refused:

@@ -26,7 +26,8 @@ from calipers.io.annotations.voc import INCLUSIVE
 from calipers.io.reader import Key, ObjectPart, Options, Reader, ReferenceIndex, Sniffed
 from calipers.io.source import InputFile, InputFolder
 
-FILE = re.compile(r"comp\d+_det_[^_/]+_(.+)\.txt", re.IGNORECASE)
+# Faster R-CNN and its heirs write a random identifier behind the competition.
+FILE = re.compile(r"comp\d+(?:_[0-9a-f-]+)?_det_[^_/]+_(.+)\.txt", re.IGNORECASE)
 COLUMNS = ("score", "xmin", "ymin", "xmax", "ymax")
 
 

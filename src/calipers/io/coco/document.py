@@ -147,14 +147,22 @@ class OwnImages:
     def join(self, index: ReferenceIndex) -> tuple[Mapping[Key, int], list[str]]:
         """Return the images of the references by the ids of the predictions, and notes.
 
-        Ids name images. Where an id is none of the references, but its file_name is, the name does.
+        Ids name images. Where an id is none of the references, but its file_name is, the name does;
+        one of the two may have further folders before it, if no two images share the name behind.
         """
         self._require_same_names(index)
         images_by_id = {index.images[key] for key in self.keys if key in index.images}
         counts = Counter(self.names)
+        own_bases = Counter(_base_name(name or "") for name in self.names)
+        known_names = [str(name) for name in index.file_names]
+        bases = Counter(map(_base_name, known_names))
+        paths = {_base_name(name): name for name in known_names}
         by_name: dict[Key, int] = {}
         for key, name in zip(self.keys, self.names):
             k = index.file_names.get(name) if name and counts[name] == 1 else None
+            base = _base_name(name or "")
+            if k is None and name and own_bases[base] == bases[base] == 1:
+                k = index.file_names[paths[base]] if _is_longer(name, paths[base]) else None
             if key not in index.images and k is not None and k not in images_by_id:
                 by_name[key] = k
         images = {**index.images, **by_name} if by_name else index.images
@@ -207,6 +215,12 @@ def _length(value: Any) -> float:
     """Return a width or height; NaN if it is not stated or means nothing."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 < value < 1 << 53 else math.nan
+
+
+def _is_longer(path: str, other: str) -> bool:
+    """Return whether one of two paths is the other behind further folders: train/1 is not val/1."""
+    short, long = sorted((path.replace("\\", "/"), other.replace("\\", "/")), key=len)
+    return long == short or long.endswith(f"/{short}")
 
 
 def _base_name(path: str) -> str:

@@ -361,6 +361,31 @@ def find_columns(
     return columns
 
 
+def with_images(
+    table: FileTable, choices: Mapping[str, str], ids: Collection[Any]
+) -> Mapping[str, str]:
+    """Return the choices with the column of images of a table that has none under a known name: the
+    only one whose cells are all ids of the references, as ``patientId`` beside a list by patients.
+
+    Numbers may count anything, so they tell nothing.
+    """
+    specs = {**OBJECTS, **BOXES}
+    image = specs.pop("image")
+    if "image" in choices or image.among(lower_names(table.names)) is not None:
+        return choices
+    own_columns = []
+    for name in table.names:
+        lower = lower_names([name])
+        is_other = any(spec.among(lower) for spec in specs.values() if spec.name not in IMAGE_LEVEL)
+        cells = set() if is_other or name in choices.values() else set(texts(table, name))
+        if cells and all(cell in ids and not NUMBER.fullmatch(cell) for cell in cells):
+            own_columns.append(name)
+    if len(own_columns) != 1:
+        return choices
+    table.notes.append(f"column {own_columns[0]!r} is read as 'image': its cells are their ids")
+    return {**choices, "image": own_columns[0]}
+
+
 def find_layout(table: FileTable, choices: Mapping[str, str], box_format: str | None) -> Layout:
     """Return the layout of a table of objects, or raise for a column that is missing."""
     names, file = table.names, table.file

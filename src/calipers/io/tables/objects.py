@@ -52,6 +52,7 @@ from calipers.io.tables.columns import (
     columns_for_role,
     find_columns,
     find_layout,
+    with_images,
 )
 from calipers.io.tables.table import FileTable, codes, empty, numbers, strict_numbers, texts
 
@@ -184,6 +185,7 @@ def predictions_from(
     options = replace(
         options, columns=columns_for_role(table.names, options.columns, "predictions")
     )
+    options = replace(options, columns=with_images(table, options.columns, index.as_text))
     layout = find_layout(table, options.columns, options.box_format)
     if "score" not in layout.columns:
         raise InputError(
