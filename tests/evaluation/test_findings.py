@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +174,13 @@ def test_a_missing_interval_has_words() -> None:
     nobody = cal.evaluate(patients(4, [1, 0, 1, 0]), SENSITIVITY, ci=False)
     assert speaks_for(nobody.statistics, [row.estimate for row in nobody.rows]) == ""
     assert {without_interval(row.estimate) for row in nobody.rows} == {""}
+
+
+def test_a_spacing_that_is_known_along_some_axes_only_is_noted() -> None:
+    image = {"image_id": "a", "boxes": [[0, 0, 4, 4]], "labels": [0]}
+    cohort = cal.Cohort.from_arrays([image], [{**image, "scores": [0.5]}], classes=("n",))
+    spacing = np.array([[0.5, np.nan]])
+    known = replace(cohort, images=replace(cohort.images, spacing=spacing))
+    warnings = cal.evaluate(known, "coco", ci=False).warnings
+    assert any("1 of 1 images state their spacing along some axes only" in w for w in warnings)
+    assert not any("some axes" in w for w in cal.evaluate(cohort, "coco", ci=False).warnings)

@@ -246,6 +246,11 @@ def test_an_internal_option_cannot_be_given(metric: str) -> None:
             "matching.thresholds",
         ),
         (
+            "[matching]\nthresholds = { from = 0, to = 1, step = 5 }\n" + AP,
+            "thresholds",
+            "matching.thresholds",
+        ),
+        (
             "[matching]\nthresholds = { from = 0, to = 1, step = 0 }\n" + AP,
             "thresholds",
             "matching.thresholds",

@@ -186,6 +186,8 @@ def _check_thresholds(thresholds: Any) -> None:
             refuse("from <= to and step > 0")
         if (thresholds["to"] - thresholds["from"]) / thresholds["step"] > 10_000:
             refuse("at most 10,000 thresholds")
+        if len(thresholds_of(thresholds)) == 1 and thresholds["to"] > thresholds["from"]:
+            refuse("a step that is not longer than the range")
         return
     values = thresholds if isinstance(thresholds, list) else [thresholds]
     if not values or not all(map(_is_number, values)):

@@ -87,6 +87,7 @@ def warnings_of(
     warnings = [
         *reading_notes(cohort),
         *_quarantine(cohort),
+        *_spacing(cohort),
         *_classes(cohort, metrics),
         *_models(cohort, protocol, metrics),
         *map_warnings(cohort, protocol, metrics),
@@ -247,6 +248,17 @@ def _quarantine(cohort: Cohort) -> Iterator[str]:
             aside = sum(file.quarantined.values())
             name = Path(file.file).name
             yield f"{name}: {aside} of {file.read} records were set aside ({rules})."
+
+
+def _spacing(cohort: Cohort) -> Iterator[str]:
+    """Yield on how many images the spacing is known along some axes only."""
+    is_known = np.isfinite(cohort.images.spacing[:, : cohort.dimensions])
+    n_partial = int((is_known.any(axis=1) & ~is_known.all(axis=1)).sum())
+    if n_partial:
+        yield (
+            f"{n_partial} of {cohort.n_images} images state their spacing along some axes only; "
+            "distances in mm count it as unknown there."
+        )
 
 
 def _classes(cohort: Cohort, metrics: list[Metric[Any]]) -> Iterator[str]:

@@ -323,3 +323,22 @@ def test_records_of_json_min_are_the_annotations_of_their_tasks(tmp_path) -> Non
     assert cohort.classes == ("polyp", "vessel")
     expected = cal.read(export(tmp_path, whole[0])).references.boxes
     assert cohort.references.boxes[0].tolist() == expected[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("further", "rule"),
+    [
+        ({"x": 1, "y": 1, "width": 5, "height": 5}, "class-missing"),
+        ({"x": 1, "y": 1, "width": 1, "keypointlabels": ["polyp"]}, "shape-kind"),
+    ],
+)
+def test_regions_of_json_min_are_told_apart_by_their_places(tmp_path, further, rule) -> None:
+    """Without a label, or without extent: refused, not taken for a copy of its neighbour."""
+    size = {"original_width": 200, "original_height": 100}
+    labelled = {**RECTANGLE, **size, "rectanglelabels": ["polyp"]}
+    record = {"id": 7, "image": "a.png", "annotator": 1}
+    path = tmp_path / "min.json"
+    path.write_text(json.dumps([{**record, "label": [labelled, {**further, **size}]}]))
+    assert refused(path).rule == rule
+    path.write_text(json.dumps([{**record, "box": [{**RECTANGLE, **size}], "label": [labelled]}]))
+    assert len(cal.read(path).references.label) == 1

@@ -75,6 +75,8 @@ RECTANGLE, POLYGON, ELLIPSE, BRUSH = "rectangle", "polygon", "ellipse", "brush"
 BITMASK = "data:image/png;base64,"
 # Of a record of "JSON-MIN": what is no data of the task.
 ABOUT_RECORD = ("annotator", "created_at", "updated_at")
+# What tells regions of one record apart.
+PLACE = ("x", "y", "width", "height", "rotation", "radiusX", "radiusY", "points", "rle")
 # Regions without extent.
 OTHER_SHAPES = ("keypoint", "keypointlabels", "vector", "vectorlabels")
 
@@ -180,7 +182,7 @@ def _whole_tasks(records: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[
             if isinstance(value, str) and name not in ABOUT_RECORD:
                 data[name] = value
             elif isinstance(value, list):
-                regions += [_whole_region(entry, name, len(regions)) for entry in value]
+                regions += [_whole_region(entry, name) for entry in value]
         annotation = {"completed_by": record.get("annotator"), "result": regions}
         key = str(record.get("id", f"record {k}"))
         _, task = tasks.setdefault(key, (f"/{k}", {"data": data, "annotations": []}))
@@ -188,13 +190,17 @@ def _whole_tasks(records: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[
     yield from tasks.values()
 
 
-def _whole_region(entry: Any, name: str, number: int) -> Any:
-    """Return an entry of a record as a region, whose value lacks the sizes and the type."""
+def _whole_region(entry: Any, name: str) -> Any:
+    """Return an entry of a record as a region, whose value lacks the sizes and the type.
+
+    A shape and its copy with a label have no id in common here, but their place.
+    """
     if not isinstance(entry, dict):
         return {"type": name, "value": {}}
-    kind = next((label for label in LABELS if label in entry), name)
+    kind = next((label for label in (*LABELS, *OTHER_SHAPES) if label in entry), name)
+    place = [entry.get(key) for key in PLACE]
     sizes = {key: entry[key] for key in ("original_width", "original_height") if key in entry}
-    return {"id": str(number), "type": kind, "value": entry, **sizes}
+    return {"id": str(place), "type": kind, "value": entry, **sizes}
 
 
 def _readings(tasks: Sequence[_Task]) -> Readings:
