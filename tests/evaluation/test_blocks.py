@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import fields
+from dataclasses import fields, replace
 from time import sleep
 from typing import Any
 
 import numpy as np
 import pytest
 
+import calipers as cal
 from calipers.evaluation.collect import collect, spans
 from calipers.matching.matches import Pairs
 from cases import MODEL, cohort_of, metric_of
@@ -54,6 +55,19 @@ def test_evidence_has_the_same_bits(
     expected = collect(cohort, JOBS)
     monkeypatch.setattr("calipers.evaluation.collect.BLOCK", block)
     assert_equal_bits(collect(cohort, JOBS, workers=workers), expected)
+
+
+def test_a_group_without_predictions_has_no_fates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under many views, evidence of several blocks holds every distinct row of fates once."""
+    cohort = cohort_of("plain", seed=1, n_images=20)
+    images = np.repeat(np.arange(20), np.diff(cohort.models[MODEL].offsets))
+    cohort = cohort.with_predictions(MODEL, cohort.models[MODEL].keep(images >= 5))
+    groups = {"centre": np.array(["silent"] * 5 + ["other"] * 15)}
+    cohort = replace(cohort, images=replace(cohort.images, groups=groups))
+    expected = cal.evaluate(cohort, "coco", ci=False, by=("centre",)).to_frame()
+    monkeypatch.setattr("calipers.evaluation.collect.BLOCK", 3)
+    found = cal.evaluate(cohort, "coco", ci=False, by=("centre",)).to_frame()
+    assert found.equals(expected)
 
 
 def test_any_executor_will_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,5 +124,6 @@ def rows_by_object(fates: I8 | FateRows) -> tuple[I8, I32]:
     of these where each has its own.
     """
     if isinstance(fates, FateRows):
-        return fates.rows, fates.place
+        # Without objects there are no rows either: rows alone would be one of each object.
+        return (fates.rows if len(fates.place) else fates.rows[:0]), fates.place
     return np.ascontiguousarray(fates.T, np.int8), np.zeros(0, np.int32)

@@ -98,6 +98,20 @@ def test_one_id_with_two_file_names_is_an_error(tmp_path):
     assert len(try_results(tmp_path, in_a_folder).models["dets"]) == 4
 
 
+def test_ids_that_are_exchanged_between_slices_of_two_patients_are_an_error(tmp_path):
+    """``P1/001.png`` and ``P2/001.png`` have one name behind their folders, and are two images."""
+    places = {image["id"]: f"P{k}/001.png" for k, image in enumerate(REFERENCES["images"])}
+    images = [{**image, "file_name": places[image["id"]]} for image in REFERENCES["images"]]
+    refs = put(tmp_path, "slices.json", {**REFERENCES, "images": images})
+    sound = put(tmp_path, "sound.json", {**DOCUMENT, "images": images})
+    assert len(read(refs, sound).models["sound"]) == 4
+    exchanged = [dict(image) for image in images]
+    exchanged[0]["file_name"], exchanged[1]["file_name"] = places[0], places[12]
+    with pytest.raises(InputError) as refused:
+        read(refs, put(tmp_path, "exchanged.json", {**DOCUMENT, "images": exchanged}))
+    assert {problem.rule for problem in refused.value.problems} == {"image-name"}
+
+
 def test_other_ids_with_the_same_file_names_are_joined_by_name(tmp_path):
     ids = {12: 1012, 0: "zero", 3: 1003}
     images = [{**image, "id": ids[image["id"]]} for image in REFERENCES["images"]]

@@ -197,8 +197,10 @@ class OwnImages:
             if name is None or key not in index.images:
                 continue
             expected = index.file_name_of(index.images[key])
-            # Folders before the name say where a copy lies, not which image it is.
-            if expected is not None and _base_name(name) != _base_name(expected):
+            # Folders before the name say where a copy lies, not which image it is, unless another
+            # image is called so: P1/001.png and P2/001.png.
+            is_another = index.file_names.get(name, index.images[key]) != index.images[key]
+            if expected is not None and (is_another or _base_name(name) != _base_name(expected)):
                 error = InputError(
                     f"{expected!r}, the file_name that image {key!r} has in the references",
                     rule="image-name",
