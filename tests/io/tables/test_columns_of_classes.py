@@ -42,3 +42,10 @@ def test_several_numbers_are_not_one_class(tmp_path) -> None:
     put(tmp_path, {"preds.csv": f"image,class_id,{BOX},score\na,0,{ONE},0.9\na,1,{TWO},0.8\n"})
     with pytest.raises(InputError, match="unknown-category"):
         cal.read(tmp_path / "refs.csv", tmp_path / "preds.csv")
+
+
+def test_another_number_is_another_class(tmp_path) -> None:
+    put(tmp_path, {"refs.csv": f"image,class_id,{BOX}\na,3,{ONE}\n"})
+    put(tmp_path, {"preds.csv": f"image,class_id,{BOX},score\na,7,{ONE},0.9\n"})
+    with pytest.raises(InputError, match="unknown-category"):
+        cal.read(tmp_path / "refs.csv", tmp_path / "preds.csv")

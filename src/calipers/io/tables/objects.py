@@ -356,7 +356,8 @@ def _with_class_of_number(table: FileTable, options: Options, only_class: str) -
         return table
     cells = texts(table, column)
     distinct = {cell for cell in cells if cell}
-    if len(distinct) != 1 or only_class in distinct or not distinct.copy().pop().isdigit():
+    # Where the references have a number too, another number is another class.
+    if len(distinct) != 1 or only_class.isdigit() or not distinct.copy().pop().isdigit():
         return table
     # Imported here, because the module of lists builds on this one.
     from calipers.io.lists.listing import derived
