@@ -408,6 +408,12 @@ def test_a_column_of_ids_as_a_category_is_refused_before_the_design_is_made():
     assert peak < 50e6
 
 
+@pytest.mark.parametrize("area", [(10, 5), (5, 5), (float("nan"), 9), (-1, 9), (), (1, 2, 3)])
+def test_a_range_of_areas_ascends(area):
+    with pytest.raises(cal.UsageError, match="smallest, largest"):
+        cal.average_precision(cal.demo_cohort(), model="misses-small", area=area)
+
+
 class Speechless:
     """An object that cannot describe itself."""
 

@@ -247,6 +247,8 @@ def average_precision(
             raise UsageError(f"overlaps lie in [0, 1]: {value:g} is not an IoU threshold")
     if max_dets < 1:
         raise UsageError(f"max_dets is at least 1, not {max_dets}")
+    if area is not None and not (len(area) == 2 and 0 <= area[0] < area[1]):
+        raise UsageError(f"area is (smallest, largest), from 0 on and ascending, not {area}")
     view = View()
     options = {
         "criterion": view.criterion,
