@@ -247,9 +247,10 @@ def average_precision(
             raise UsageError(f"overlaps lie in [0, 1]: {value:g} is not an IoU threshold")
     if max_dets < 1:
         raise UsageError(f"max_dets is at least 1, not {max_dets}")
-    if area is not None and not (len(area) == 2 and 0 <= area[0] < area[1]):
-        raise UsageError(f"area is (smallest, largest), from 0 on and ascending, not {area}")
     view = View()
+    limits: Sequence[float] = view.size if area is None else area
+    if len(limits) != 2 or not 0 <= limits[0] < limits[1]:
+        raise UsageError(f"area is (smallest, largest), from 0 on and ascending, not {area}")
     options = {
         "criterion": view.criterion,
         "assignment": view.assignment,
@@ -261,7 +262,7 @@ def average_precision(
         "ties": ties or ("coco" if interpolation == "coco101" else "block"),
         "strict": False,
         "duplicates": view.duplicates,
-        "size": area or view.size,
+        "size": tuple(limits),
         "interpolation": interpolation,
     }
     metric = AveragePrecision([MetricPlan("AP", "average-precision", options)])
