@@ -371,7 +371,7 @@ class _Task:
     def _other_image(self, place: str, field: str, value: object) -> InputError:
         hint = "annotate each image or page in a task of its own, or keep one of each task"
         if self.is_short:
-            hint = f'"JSON-MIN" does not say on which picture a shape lies: export as "JSON"; {hint}'
+            hint = f'"JSON-MIN" does not say where a shape lies: export as "JSON"; {hint}'
         return InputError(
             f"one image of each task, on which all shapes of {self.pointer} lie",
             rule="image-conflict",
@@ -643,12 +643,12 @@ def _picture_key(data: Mapping[str, Any]) -> str:
 
 def _pictures(data: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the paths of the data that are pictures by their extensions."""
-    found = {}
+    pictures = {}
     for key, value in data.items():
         paths = [path for path in _paths(value) if PICTURE.search(path)]
         if paths:
-            found[key] = paths
-    return found
+            pictures[key] = paths
+    return pictures
 
 
 def _has_several(pictures: Mapping[str, list[str]]) -> bool:
