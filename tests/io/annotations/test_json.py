@@ -342,3 +342,94 @@ def test_regions_of_json_min_are_told_apart_by_their_places(tmp_path, further, r
     assert refused(path).rule == rule
     path.write_text(json.dumps([{**record, "box": [{**RECTANGLE, **size}], "label": [labelled]}]))
     assert len(cal.read(path).references.label) == 1
+
+
+def on(name: object, x: float, **others: Any) -> dict[str, Any]:
+    return region("polyp", {**RECTANGLE, "x": x}, **{"to_name": name, "id": f"r{x}", **others})
+
+
+TWO = {"image1": "left/a.png", "image2": "right/a.png"}
+PAGES = {"image": "a.png", "pages": ["a.png", "b.png"]}
+
+
+@pytest.mark.parametrize(
+    ("data", "regions", "place"),
+    [
+        (TWO, [on("image1", 10), on("image2", 50)], 1),
+        ({"image": "a.png"}, [on("left", 10), on("right", 50)], 1),
+        (TWO, [on("image2", 10)], 0),  # the image would be called like the other one
+        (TWO, [on(None, 10)], 0),
+        ({"image": "a.png", "second": "b.png"}, [on("second", 10)], 0),
+        (PAGES, [on("image", 10, item_index=0), on("image", 50, item_index=1)], 1),
+        (PAGES, [on("image", 10, item_index=1)], 0),
+    ],
+)
+def test_shapes_on_several_images_of_a_task_are_refused(tmp_path, data, regions, place) -> None:
+    """All of them became objects of the first image."""
+    whole = task("", regions, data=data)
+    entries = [{"score": 0.5, "result": regions}]
+    prediction = task("", [], data=data, annotations=[], predictions=entries)
+    for lenient in (False, True):
+        error = refused(export(tmp_path, task("c.png", []), whole), lenient=lenient)
+        assert (error.rule, error.location) == (
+            "image-conflict",
+            f"/1/annotations/0/result/{place}",
+        )
+    name = Path(next(iter(data.values()))).name
+    references = tmp_path / "r.json"
+    references.write_text(json.dumps([task(name, [region("polyp", RECTANGLE)])]))
+    error = refused(references, export(tmp_path, prediction))
+    assert (error.rule, error.location) == ("image-conflict", f"/0/predictions/0/result/{place}")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"image": "s3://x/a.png", "patient": "p1", "study": "https://pacs.example.org/1?x=a.png"},
+        {"image": "/data/upload/1/0123abcd-a.png", "file": "a.png"},
+        {"image": "a.png", "overview": "small/b.png"},
+        {"image1": "a.png", "image2": "b.png", "text": "seen"},
+        PAGES,
+    ],
+)
+def test_other_data_and_choices_beside_one_image_are_read(tmp_path, data) -> None:
+    """Only shapes have to lie on one image."""
+    name = "image1" if "image1" in data else "image"
+    choice = {"id": "c", "type": "choices", "to_name": "text", "value": {"choices": ["good"]}}
+    regions = [on(name, 10, item_index=0), {**choice, "item_index": 1}, on(name, 50)]
+    cohort = cal.read(export(tmp_path, task("", regions, data=data)))
+    assert cohort.images.ids == ("a.png",)
+    assert cohort.references.boxes[:, 0].tolist() == [20, 100]
+
+
+def short_record(k: int, reader: int, **others: Any) -> dict[str, Any]:
+    sized = {**RECTANGLE, "original_width": 200, "original_height": 100}
+    label = [{**sized, "rectanglelabels": ["polyp"]}]
+    return {"id": k, "annotator": reader, "label": label, **others}
+
+
+@pytest.mark.parametrize(
+    ("records", "location"),
+    [
+        ([short_record(1, 1, **TWO)], "/0/annotations/0/result/0"),
+        ([short_record(1, 1, **PAGES)], "/0/annotations/0/result/0"),
+        ([short_record(1, 1, image="a.png"), short_record(1, 2, image="b.png")], "/1"),
+        ([short_record(1, 1, patient="p", x="a.png"), short_record(1, 2, patient="p")], "/1"),
+    ],
+)
+def test_records_of_several_images_are_refused(tmp_path, records, location) -> None:
+    error = refused(export(tmp_path, *records), readers="any", format="label-studio")
+    assert (error.rule, error.location) == ("image-conflict", location)
+
+
+def test_rectangles_of_films_are_refused(tmp_path) -> None:
+    """They were left out without a word beside other tasks."""
+    frames = {"framesCount": 9, "sequence": [{"frame": 1, **RECTANGLE}], "labels": ["polyp"]}
+    film = {"id": "f", "type": "videorectangle", "to_name": "video", "value": frames}
+    path = export(tmp_path, task("a.png", [region("polyp", RECTANGLE), film]))
+    assert_refused_or_set_aside(
+        lambda **options: cal.read(path, **options), 0, "shape-kind", "/0/annotations/0/result/1"
+    )
+    record = short_record(1, 1, image="a.png")
+    path = export(tmp_path, {**record, "box": [frames]})
+    assert refused(path, format="label-studio").rule == "shape-kind"

@@ -11,7 +11,8 @@ task; it is read as the tasks that it came from (`_whole_tasks`).
 
 `calipers.io.read` calls `LabelStudioReader`. A task that nobody annotated is no image without
 objects, and is left out. Several annotations of one task are those of several readers
-(``completed_by``), for which `calipers.io.consensus` has rules.
+(``completed_by``), for which `calipers.io.consensus` has rules. A task whose shapes lie on several
+pictures or pages is refused: all of them would become objects of one image.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ FLAT = re.compile(r'"(?:rectangle|polygon|ellipse|brush|bitmask)labels"\s*:')
 SCORED = re.compile(r'"predictions"\s*:\s*\[\s*\{')
 # Before the name of an uploaded picture Label Studio writes eight signs of its own.
 UPLOADED = re.compile(r"\A[0-9a-f]{8}-(?=.)")
+PICTURE = re.compile(r"\.(?:png|jpe?g|jfif|bmp|gif|tiff?|webp|avif|svg|dcm)\Z", re.IGNORECASE)
 LABELS = (
     "rectanglelabels",
     "polygonlabels",
@@ -77,8 +79,10 @@ BITMASK = "data:image/png;base64,"
 ABOUT_RECORD = ("annotator", "created_at", "updated_at")
 # What tells regions of one record apart.
 PLACE = ("x", "y", "width", "height", "rotation", "radiusX", "radiusY", "points", "rle")
-# Regions without extent.
-OTHER_SHAPES = ("keypoint", "keypointlabels", "vector", "vectorlabels")
+# What stands beside the value of a region, and within it in "JSON-MIN".
+BESIDE = ("original_width", "original_height", "item_index")
+# Regions without extent, and those of films.
+OTHER_SHAPES = ("keypoint", "keypointlabels", "vector", "vectorlabels", "videorectangle")
 
 
 class LabelStudioReader(Reader):
@@ -155,7 +159,7 @@ def _tasks(file: InputFile) -> Iterator[_Task]:
         raise InputError("a list of tasks", rule="format", file=file.file, location="/")
     # Either all entries are tasks, or all are records of the short form.
     if value and all(isinstance(task, dict) and "data" not in task for task in value):
-        for place, task in _whole_tasks(value):
+        for place, task in _whole_tasks(value, file.file):
             yield _Task(file, place, task, is_short=True)
         return
     for k, task in enumerate(value):
@@ -170,22 +174,43 @@ def _tasks(file: InputFile) -> Iterator[_Task]:
         yield _Task(file, f"/{k}", task)
 
 
-def _whole_tasks(records: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _whole_tasks(
+    records: Sequence[dict[str, Any]], file: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the tasks behind records of "JSON-MIN", with the places of their first records: a
     record is one annotation, and several of one task have its id.
+
+    Raises
+    ------
+    InputError
+        Records of one id have different pictures.
     """
     tasks: dict[str, tuple[str, dict[str, Any]]] = {}
     for k, record in enumerate(records):
-        data: dict[str, str] = {}
+        data: dict[str, Any] = {}
         regions: list[Any] = []
         for name, value in record.items():
             if isinstance(value, str) and name not in ABOUT_RECORD:
                 data[name] = value
             elif isinstance(value, list):
                 regions += [_whole_region(entry, name) for entry in value]
+                if value and all(isinstance(entry, str) for entry in value):
+                    data[name] = value  # the pages of a task
         annotation = {"completed_by": record.get("annotator"), "result": regions}
         key = str(record.get("id", f"record {k}"))
-        _, task = tasks.setdefault(key, (f"/{k}", {"data": data, "annotations": []}))
+        place, task = tasks.setdefault(key, (f"/{k}", {"data": data, "annotations": []}))
+        first = task["data"]
+        for name in (_picture_key(first), *_pictures(first)):
+            if _paths(data.get(name)) != _paths(first.get(name)):
+                raise InputError(
+                    f"the picture of {place}, which has the same id",
+                    rule="image-conflict",
+                    file=file,
+                    location=f"/{k}",
+                    field=name,
+                    value=data.get(name),
+                    hint="tasks of several projects need ids of their own",
+                )
         task["annotations"].append(annotation)
     yield from tasks.values()
 
@@ -198,9 +223,11 @@ def _whole_region(entry: Any, name: str) -> Any:
     if not isinstance(entry, dict):
         return {"type": name, "value": {}}
     kind = next((label for label in (*LABELS, *OTHER_SHAPES) if label in entry), name)
-    place = [entry.get(key) for key in PLACE]
-    sizes = {key: entry[key] for key in ("original_width", "original_height") if key in entry}
-    return {"id": str(place), "type": kind, "value": entry, **sizes}
+    if "sequence" in entry:
+        kind = "videorectangle"
+    place = [entry.get(key) for key in (*PLACE, "item_index")]
+    beside = {key: entry[key] for key in BESIDE if key in entry}
+    return {"id": str(place), "type": kind, "value": entry, **beside}
 
 
 def _readings(tasks: Sequence[_Task]) -> Readings:
@@ -273,6 +300,7 @@ class _Task:
         by_reader: bool = False,
     ) -> tuple[float, float]:
         """Enter all regions, and return the size of the image."""
+        self._require_one_image(entries)
         for pointer, entry in entries:
             result = entry.get("result")
             if not isinstance(result, list):
@@ -311,6 +339,48 @@ class _Task:
         for axis in np.flatnonzero(differs).tolist():
             place = f"{self.pointer}/predictions"
             raise index.size_conflict(image, axis, size[axis], self.file.file, place)
+
+    def _require_one_image(self, entries: list[tuple[str, dict[str, Any]]]) -> None:
+        """Raise if not all shapes lie on the image by which the task is called.
+
+        Only shapes count: choices and texts may be about other parts of the task.
+        """
+        tag: str | None = None  # the element of the labelling interface on which shapes lie
+        place = ""
+        for place, region in _shapes(entries):
+            # Pages of a task are numbered from 0.
+            if region.get("item_index") not in (None, 0):
+                raise self._other_image(place, "item_index", region["item_index"])
+            if region.get("to_name") is None:
+                continue
+            name = str(region["to_name"])
+            if tag is not None and name != tag:
+                raise self._other_image(place, "to_name", f"{name}, after {tag}")
+            tag = name
+        data = self.task["data"]
+        pictures, key = _pictures(data), _picture_key(data)
+        if not place or not _has_several(pictures):
+            return
+        # An element need not be called like the data that it shows; "image" is what it shows
+        # unless it is called like another picture.
+        is_known = tag is not None and key == "image" and tag not in pictures
+        if tag != key and not is_known:
+            came = f"{tag or 'no name'}; pictures in {', '.join(pictures)}"
+            raise self._other_image(place, "to_name", came)
+
+    def _other_image(self, place: str, field: str, value: object) -> InputError:
+        hint = "annotate each image or page in a task of its own, or keep one of each task"
+        if self.is_short:
+            hint = f'"JSON-MIN" does not say where a shape lies: export as "JSON"; {hint}'
+        return InputError(
+            f"one image of each task, on which all shapes of {self.pointer} lie",
+            rule="image-conflict",
+            file=self.file.file,
+            location=place,
+            field=field,
+            value=value,
+            hint=hint,
+        )
 
     def reader(self, annotation: dict[str, Any]) -> str:
         """Return who made an annotation: an address of mail, else a number."""
@@ -486,12 +556,10 @@ class _Task:
     def _image_name(self) -> str:
         """Return the name of the picture without folders and without the mark of an upload."""
         data = self.task["data"]
-        texts = [value for value in data.values() if isinstance(value, str)]
-        address = data.get("image", texts[0] if texts else "")
+        address = data.get(_picture_key(data))
         if not isinstance(address, str) or not address:
             raise self._error("the address of an image", f"{self.pointer}/data")
-        # Files of a local storage are asked for as ...?d=folder/name.
-        name = address.split("?d=")[-1].split("?")[0].replace("\\", "/").rsplit("/", 1)[-1]
+        name = _path(address).rsplit("/", 1)[-1]
         if "/upload/" in address or self.task.get("file_upload") == name:
             name = UPLOADED.sub("", name)
         if not name:
@@ -544,3 +612,47 @@ def _labelled_ids(result: list[Any]) -> set[str]:
         if isinstance(value, dict) and _labels(value) is not None:
             ids.add(str(region.get("id")))
     return ids
+
+
+def _shapes(entries: list[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the regions with a place in an image, with their own places in the file."""
+    for pointer, entry in entries:
+        result = entry.get("result")
+        for k, region in enumerate(result if isinstance(result, list) else []):
+            value = region.get("value") if isinstance(region, dict) else None
+            if isinstance(value, dict) and _kind(value):
+                yield f"{pointer}/result/{k}", region
+
+
+def _path(address: str) -> str:
+    """Return an address without its query, but files of a local storage are ...?d=folder/name."""
+    return address.split("?d=")[-1].split("?")[0].replace("\\", "/")
+
+
+def _paths(value: object) -> list[str]:
+    """Return the paths of an address, or of a list of those."""
+    listed = value if isinstance(value, list) else [value]
+    return [_path(text) for text in listed if isinstance(text, str)]
+
+
+def _picture_key(data: Mapping[str, Any]) -> str:
+    """Return the key of the data by which an image is called: "image", else that of a text."""
+    texts = (key for key, value in data.items() if isinstance(value, str))
+    return "image" if "image" in data else next(texts, "")
+
+
+def _pictures(data: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the paths of the data that are pictures by their extensions."""
+    pictures = {}
+    for key, value in data.items():
+        paths = [path for path in _paths(value) if PICTURE.search(path)]
+        if paths:
+            pictures[key] = paths
+    return pictures
+
+
+def _has_several(pictures: Mapping[str, list[str]]) -> bool:
+    """Return whether there are several pictures: a name without a folder may be that of a path."""
+    paths = {path for listed in pictures.values() for path in listed}
+    names = {UPLOADED.sub("", path.rsplit("/", 1)[-1]) for path in paths}
+    return len(names) > 1 or len([path for path in paths if "/" in path]) > 1
