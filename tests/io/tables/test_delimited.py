@@ -112,6 +112,80 @@ def test_names_of_boxes_that_are_doubtful_are_refused(tmp_path):
         assert refused.value.rule == "box-columns"
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        "x,y,bbox_x,bbox_y,bbox_w,bbox_h",
+        "w,h,bbox_x,bbox_y,bbox_w,bbox_h",
+        "x1,y1,bbox_x1,bbox_y1,bbox_x2,bbox_y2",
+        "xmin,ymin,bbox_xmin,bbox_ymin,bbox_xmax,bbox_ymax",
+        "X,Y,bbox_left,bbox_top,bbox_width,bbox_height",
+        "x_center,y_center,bbox_left,bbox_top,bbox_width,bbox_height",
+        "x_center,y_center,left_px,top_px,width,height",
+        "bb_w,bb_h,roi_left,roi_top",
+        "box_1,box_2,bbox_3,roi_4",
+        "bbox_x,bbox_y,width,height",
+        "z,bbox_x,bbox_y,bbox_w,bbox_h,bbox_d",
+    ],
+)
+def test_names_of_two_boxes_are_not_joined(tmp_path, names):
+    with pytest.raises(InputError) as refused:
+        read(put(tmp_path, "refs.csv", f"image,class,{names}\na,b,1,2,3,4,5,6\n"))
+    assert refused.value.rule == "box-columns"
+
+
+def test_columns_that_are_named_decide_between_two_boxes(tmp_path):
+    text = "image,class,x,y,bbox_x,bbox_y,bbox_w,bbox_h\na,b,30,25,10,10,40,30\n"
+    names = {"x": "bbox_x", "y": "bbox_y", "w": "bbox_w", "h": "bbox_h"}
+    cohort = read(put(tmp_path, "refs.csv", text), columns=names)
+    assert cohort.references.boxes.tolist() == [[10, 10, 50, 40]]
+
+
+def test_names_of_another_box_leave_known_names_as_they_are(tmp_path):
+    for names in ("roi_xmax,roi_ymax", "bbox_xmin,bbox_ymin"):
+        text = f"image,class,xmin,ymin,width,height,{names}\na,b,10,10,40,30,512,512\n"
+        cohort = read(put(tmp_path, "refs.csv", text))
+        assert cohort.references.boxes.tolist() == [[10, 10, 50, 40]]
+    # The number of a slice and the size of the image are of no box.
+    text = "image,class,z,width,height,bbox_x,bbox_y,bbox_w,bbox_h\na,b,7,99,99,10,10,40,30\n"
+    cohort = read(put(tmp_path, "refs.csv", text))
+    assert cohort.references.boxes.tolist() == [[10, 10, 50, 40]]
+    assert cohort.images.size.tolist() == [[99, 99]]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "bbox_0,bbox_1,bbox_2,bbox_3,bbox_4",
+        "bbox-0,bbox-1,bbox-2,bbox-3,bbox-4,bbox-5",
+        "bbox_1,bbox_2,bbox_3,bbox_4,bbox_5",
+        "BoundingBox_1,BoundingBox_2,BoundingBox_3,BoundingBox_4,BoundingBox_5,BoundingBox_6",
+    ],
+)
+def test_numbered_columns_beyond_four_are_no_box(tmp_path, names):
+    with pytest.raises(InputError, match="four numbers of a box") as refused:
+        read(put(tmp_path, "refs.csv", f"image,class,{names}\na,b,1,2,3,4,5,6\n"))
+    assert refused.value.rule == "box-columns"
+
+
+@pytest.mark.parametrize("word", ["", "bbox_"])
+def test_boxes_of_four_points_are_refused(tmp_path, word):
+    names = ",".join(f"{word}x{k},{word}y{k}" for k in range(1, 5))
+    with pytest.raises(InputError, match="parallel to the axes") as refused:
+        read(put(tmp_path, "refs.csv", f"image,class,{names}\na,b,10,10,50,12,48,40,8,38\n"))
+    assert refused.value.rule == "box-columns"
+    assert "may be turned" in refused.value.hint
+
+
+def test_the_rectangle_of_imagej_is_the_box_and_not_its_centroid(tmp_path):
+    text = "image,class,Area,X,Y,BX,BY,Width,Height\na,b,900,31,24,10,10,40,30\n"
+    cohort = read(put(tmp_path, "refs.csv", text))
+    assert cohort.references.boxes.tolist() == [[10, 10, 50, 40]]
+    with pytest.raises(InputError) as refused:
+        read(put(tmp_path, "refs.csv", text.lower()))
+    assert refused.value.rule == "box-columns"
+
+
 def test_known_names_win_over_further_ones(tmp_path):
     head = "image,path,class,cls,x0,y0,x1,y1,x_start,y_start,x_end,y_end"
     cohort = read(put(tmp_path, "refs.csv", f"{head}\na,/d,b,7,1,2,3,5,0,0,1,1\n"))

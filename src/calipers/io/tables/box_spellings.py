@@ -4,12 +4,13 @@
 Tables join a word for the axis with one for the place on it, in either order, with or without signs
 between them, and with a word for the box before them. `box_part` returns the name that such a
 column has in `calipers.io.tables.columns`, which asks only where names that it knows make no box.
+A box has one such word: ``x`` and ``bbox_w`` are not of one box.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import product
 
 AXES: Mapping[str, tuple[str, ...]] = {"x": ("x", "col", "column"), "y": ("y", "row"), "z": ("z",)}
@@ -32,6 +33,7 @@ SIDES: Mapping[str, tuple[str, ...]] = {
 }
 CORNERS = ("x", "y", "cx", "cy", "x0", "y0", "x1", "y1", "x2", "y2", "xmin", "ymin", "xmax", "ymax")
 BOX = re.compile(r"^(bbox|boundingbox|box|bb|rect|roi)(es)?(?=.)")
+NUMBERED = re.compile(r"[\W_]*([0-9]+)[\W_]*$")
 UNIT = re.compile(r"[\s_(\[]+(px|pixels?)[)\]]?$")
 
 
@@ -57,26 +59,68 @@ OF_BOX |= {name: name for name in ("x2", "y2", "z2")}
 OF_BOX |= {str(k): f"bbox_{k}" for k in range(1, 5)}
 
 
+# Further corners of a box that may be turned.
+FURTHER_POINTS = frozenset({"x3", "y3"})
+
+
+def bare_name(name: str) -> tuple[str, str]:
+    """Return the word for the box before a name, or "", and the rest of it without signs."""
+    joined = re.sub(r"[\W_]+", "", UNIT.sub("", name.strip().lower()))
+    word = BOX.match(joined)
+    return (word.group(), joined[word.end() :]) if word else ("", joined)
+
+
 def box_part(name: str) -> str | None:
     """Return which part of a box a column is by its name, or None."""
-    plain = UNIT.sub("", name.strip().lower())
-    joined = re.sub(r"[\W_]+", "", plain)
-    inner = BOX.sub("", joined)
-    if inner != joined or plain != name.strip().lower():
-        return OF_BOX.get(inner)
-    return SPELLINGS.get(joined)
+    plain = name.strip().lower()
+    word, rest = bare_name(name)
+    return (OF_BOX if word or UNIT.search(plain) else SPELLINGS).get(rest)
 
 
-def box_parts(names: Iterable[str], taken_parts: Collection[str] = ()) -> dict[str, str]:
-    """Return the columns that are parts of a box, by part; what two columns are is neither."""
-    parts: dict[str, str] = {}
-    doubtful = set(taken_parts)
+def box_parts(
+    names: Iterable[str], known_parts: Mapping[str, str] | None = None
+) -> dict[str, dict[str, str]]:
+    """Return the columns that are parts of a box, by the word before their names, then by part.
+
+    Parts that are known stay what they are; what two columns are is neither. Names that differ in
+    that word are of different boxes, or one of them is of no box.
+    """
+    boxes: dict[str, dict[str, str]] = {}
+    for part, name in (known_parts or {}).items():
+        boxes.setdefault(bare_name(name)[0], {})[part] = name
+    doubtful = {(word, part) for word, parts in boxes.items() for part in parts}
     for name in names:
-        part = box_part(name)
-        if part is not None and part not in doubtful:
-            if part in parts:
-                doubtful.add(part)
-                del parts[part]
-            else:
-                parts[part] = name
-    return parts
+        word, spelled_part = bare_name(name)[0], box_part(name)
+        if spelled_part is None:
+            continue
+        parts = boxes.setdefault(word, {})
+        if (word, spelled_part) in doubtful:
+            continue
+        if spelled_part in parts:
+            doubtful.add((word, spelled_part))
+            del parts[spelled_part]
+        else:
+            parts[spelled_part] = name
+    return boxes
+
+
+def is_numbered_on(names: Iterable[str], first: str) -> bool:
+    """Return whether names count on beyond the four numbers of a box, of which one name is given.
+
+    Five numbers and more are a turned box, one with its score, or one in 3D.
+    """
+    stem = NUMBERED.sub("", first.strip().lower())
+    for name in names:
+        plain = name.strip().lower()
+        number = NUMBERED.search(plain)
+        is_beside = number is not None and plain[: number.start()] == stem
+        if number is not None and is_beside and not 1 <= int(number.group(1)) <= 4:
+            return True
+    return False
+
+
+def are_points(names: Iterable[str], column: str) -> bool:
+    """Return whether a corner of a box has a third one beside it, as turned boxes have."""
+    word = bare_name(column)[0]
+    rests = {rest for other, rest in map(bare_name, names) if other == word}
+    return rests >= FURTHER_POINTS

@@ -21,7 +21,14 @@ from calipers.arrays import F64, Flags
 from calipers.data.rules import Role
 from calipers.errors import InputError, UsageError, did_you_mean, spelled
 from calipers.io.reader import Problem
-from calipers.io.tables.box_spellings import CORNERS, box_part, box_parts
+from calipers.io.tables.box_spellings import (
+    CORNERS,
+    are_points,
+    bare_name,
+    box_part,
+    box_parts,
+    is_numbered_on,
+)
 from calipers.io.tables.table import FileTable, empty, flags, numbers, texts
 
 NAMELESS_HINT = "name it: columns={{'{0}': ...}}, --columns {0}=NAME"
@@ -68,6 +75,8 @@ WORDS = {
     "x1": ("right", "rechts"),
     "y1": ("bottom", "unten"),
 }
+DEPTHS = {"z0", "z1", "z2", "zmin", "zmax", "cz", "d"}
+IMAGEJ = ("BX", "BY", "Width", "Height")
 ORIGINS = (("x", "y"), ("cx", "cy"))  # to which they belong
 BOX_NAMES = {name for _, names in BOX_LAYOUTS for name in names}
 BOX_WORDS = BOX_NAMES.union(*WORDS.values())
@@ -390,13 +399,14 @@ def find_layout(table: FileTable, choices: Mapping[str, str], box_format: str | 
     """Return the layout of a table of objects, or raise for a column that is missing."""
     names, file = table.names, table.file
     known_columns = find_columns(table, {**OBJECTS, **BOXES}, choices, shared=False)
+    known_columns = _with_bounds(known_columns, choices, table)
     columns = _with_sides(_with_corner(known_columns, table), table)
-    if not any(set(layout) <= set(columns) for _, layout in BOX_LAYOUTS):
-        # Names that are known stay what they are: others may be the rest of a box.
-        free = [name for name in names if name not in known_columns.values()]
-        columns = {**box_parts(free, known_columns), **known_columns}
-        columns = _with_sides(_with_corner(columns, table), table)
+    if not _whole(columns):
+        columns = _spelled_columns(known_columns, table)
     implied, box = _box_layout(columns, names, file)
+    chosen = {spelled(column, names) for column in choices.values()}
+    if not {columns[name] for name in box} <= chosen:
+        _check_one_box(columns, box, table)
     columns = _without_sides(columns, box, implied, table)
     names_in_use = {columns[name] for name in (*OBJECTS, *box) if name in columns}
     return Layout(
@@ -407,19 +417,106 @@ def find_layout(table: FileTable, choices: Mapping[str, str], box_format: str | 
     )
 
 
-def _with_corner(columns: Mapping[str, str], table: FileTable) -> dict[str, str]:
-    """Return the columns with x and y if they are called as a corner, and no other one is there."""
+def _whole(columns: Collection[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the layouts of boxes of which all columns are there."""
+    return [layout for layout in BOX_LAYOUTS if set(layout[1]) <= set(columns)]
+
+
+def _with_bounds(
+    columns: Mapping[str, str], choices: Mapping[str, str], table: FileTable
+) -> dict[str, str]:
+    """Return the columns with the corner of a table of ImageJ as x and y.
+
+    It writes the centroid as ``X Y`` and the bounding rectangle as ``BX BY Width Height``.
+    """
+    lower = lower_names(table.names)
+    if not {"bx", "by"} <= set(lower) or {spelled(word, BOXES) for word in choices} & set(BOXES):
+        return dict(columns)
+    if set(IMAGEJ) <= set(table.names) and not {"w", "h"} & set(columns):
+        table.notes.append(f"{', '.join(IMAGEJ)}: read as the boxes, as ImageJ writes them")
+        return {**columns, "x": IMAGEJ[0], "y": IMAGEJ[1]}
+    if {"x", "y"} <= set(columns):
+        raise _unclear_box(table.names, table.file)
+    return dict(columns)
+
+
+def _spelled_columns(known_columns: Mapping[str, str], table: FileTable) -> dict[str, str]:
+    """Return the columns with those of the one box that further names make, as far as they do.
+
+    Where names with different words for a box, or with one and without, are parts of boxes, nobody
+    knows which of them is meant.
+    """
+    # Names that are known stay what they are: others may be the rest of a box.
+    known_parts = {name: known_columns[name] for name in BOXES if name in known_columns}
+    free = [name for name in table.names if name not in known_columns.values()]
+    boxes = box_parts(free, known_parts)
+    if set(boxes.get("", ())) == {"z"} and len(boxes) > 1:
+        del boxes[""]  # the number of a slice
+    if len(boxes) != 1:
+        return dict(known_columns)
+    [(word, parts)] = boxes.items()
+    of_objects = {name: known_columns[name] for name in known_columns if name not in BOXES}
+    columns = _with_corner({**of_objects, **parts}, table, word)
+    if not word:
+        columns = _with_sides(columns, table)
+    whole = _whole(columns)
+    are_deep = any(len(box) == 6 for _, box in whole)
+    has_depth = any(part in DEPTHS for part in parts if part not in known_columns)
+    # A centre and a corner beside sides may both be the place of the box.
+    is_double = any(kind == "cxcywh" for kind, _ in whole) and any(
+        {x, y} <= set(columns) for x, y in LOW_CORNERS
+    )
+    if (has_depth and not are_deep) or is_double:
+        return dict(known_columns)
+    return columns
+
+
+def _check_one_box(columns: Mapping[str, str], box: Sequence[str], table: FileTable) -> None:
+    """Raise unless the columns of a box are all of it, and not the first ones of a longer list."""
+    first = columns[box[0]]
+    if box[0].startswith(PARTS) and is_numbered_on(table.names, first):
+        raise InputError(
+            "four numbers of a box, 1 to 4, behind one name",
+            rule="box-columns",
+            file=table.file,
+            location="1",
+            value=list(table.names),
+            hint="other counts are boxes in 3D, turned boxes or boxes with a score: rename the "
+            "columns, or name them with columns={'x0': ...} (--columns x0=NAME)",
+        )
+    if "x1" in box and are_points(table.names, first):
+        raise InputError(
+            "boxes with sides parallel to the axes",
+            rule="box-columns",
+            file=table.file,
+            location="1",
+            value=list(table.names),
+            hint="boxes of four points may be turned, which is not read: give the boxes around "
+            "them, xmin ymin xmax ymax, from the lowest and highest x and y of the points",
+        )
+
+
+def _with_corner(columns: Mapping[str, str], table: FileTable, word: str = "") -> dict[str, str]:
+    """Return the columns with x and y if they are called as a corner, and no other one is there.
+
+    Names with another word for the box before them are of another box.
+    """
     for x, y in LOW_CORNERS:
         if not {x, y} <= set(columns) or {"x", "y", "cx", "cy"} & set(columns):
             continue
         # x1 y1 is the second corner where a part of x0 y0 is there; and what looks like a part of
         # another corner may be one under a name that is not known: width is then of the image.
         others = set(table.names) - {columns[x], columns[y]}
-        if any(COORDINATE.match(name) or box_part(name) in CORNERS for name in others):
+        if any(COORDINATE.match(name) or _is_corner(name, word) for name in others):
             continue
         rest = {name: column for name, column in columns.items() if name not in (x, y)}
         return {**rest, "x": columns[x], "y": columns[y]}
     return dict(columns)
+
+
+def _is_corner(name: str, word: str) -> bool:
+    """Return whether a name is that of a corner or centre, with this word for the box before it."""
+    return bare_name(name)[0] == word and box_part(name) in CORNERS
 
 
 def _with_sides(columns: Mapping[str, str], table: FileTable) -> dict[str, str]:
@@ -463,8 +560,8 @@ def hold_boxes(names: Collection[str]) -> bool:
     """Return whether names of columns, in lower case, are those of a box."""
     if len(BOX_WORDS.intersection(names)) >= 4:
         return True
-    names = {*names, *box_parts(names)}
-    if any(set(layout) <= names for _, layout in BOX_LAYOUTS):
+    names = set(names).union(*box_parts(names).values())
+    if _whole(names):
         return True
     if not all(_side_among(side, names) for side in list(SIDES.values())[:2]):
         return False
@@ -509,7 +606,7 @@ def _box_layout(
     columns: Mapping[str, str], names: Sequence[str], file: str
 ) -> tuple[str, tuple[str, ...]]:
     """Return the one box format of which all columns are there, and their names."""
-    whole = [layout for layout in BOX_LAYOUTS if set(layout[1]) <= set(columns)]
+    whole = _whole(columns)
     # x1 y1 is the second corner beside x0 y0 and the first one beside x2 y2; 2D is part of 3D.
     largest = []
     for kind, box in whole:
@@ -517,7 +614,12 @@ def _box_layout(
             largest.append((kind, box))
     if len(largest) == 1:
         return largest[0]
-    raise InputError(
+    raise _unclear_box(names, file)
+
+
+def _unclear_box(names: Sequence[str], file: str) -> InputError:
+    """Return the error of a table whose columns are no box, or more than one."""
+    return InputError(
         "one box: x0 y0 x1 y1, or x y w h, or cx cy w h (3D: with z)",
         rule="box-columns",
         file=file,
