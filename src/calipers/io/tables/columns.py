@@ -404,8 +404,8 @@ def find_layout(table: FileTable, choices: Mapping[str, str], box_format: str | 
     if not _whole(columns):
         columns = _spelled_columns(known_columns, table)
     implied, box = _box_layout(columns, names, file)
-    chosen = {spelled(column, names) for column in choices.values()}
-    if not {columns[name] for name in box} <= chosen:
+    chosen_columns = {spelled(column, names) for column in choices.values()}
+    if not {columns[name] for name in box} <= chosen_columns:
         _check_one_box(columns, box, table)
     columns = _without_sides(columns, box, implied, table)
     names_in_use = {columns[name] for name in (*OBJECTS, *box) if name in columns}
