@@ -250,7 +250,7 @@ def average_precision(
     view = View()
     limits: Sequence[float] = view.size if area is None else area
     if len(limits) != 2 or not 0 <= limits[0] < limits[1]:
-        raise UsageError(f"area is (smallest, largest), from 0 on and ascending, not {area}")
+        raise UsageError(f"area is (smallest, largest), ascending and not negative: {area}")
     options = {
         "criterion": view.criterion,
         "assignment": view.assignment,
